@@ -1,0 +1,40 @@
+"""The contract between an agent and the loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import jax.numpy as jnp
+from jax import Array
+
+from remanence.types import AgentState, Hypers, Key, Span, Transition
+
+
+@dataclass(frozen=True)
+class AtSwitch:
+    """Consolidate whenever the stream tells that the task changed."""
+
+
+AT_SWITCH = AtSwitch()
+Rhythm: TypeAlias = AtSwitch | Span | None
+
+
+class Agent(NamedTuple):
+    """Pure functions for one lane; all memory is in the agent's state.
+
+    `learn` is called at every step of every lane, also while a lane waits for the others (`transition.real` is False):
+    it must then return the state unchanged. `consolidate` is called by the loop in the agent's own `rhythm`: at switches
+    it is told of, every k episodes or steps, or never.
+    """
+
+    init: Callable[[Key, Hypers], AgentState]
+    act: Callable[[AgentState, Hypers, Array, Key], Array]
+    learn: Callable[[AgentState, Hypers, Transition, Key], AgentState]
+    consolidate: Callable[[AgentState, Hypers, Key], AgentState]
+    inspect: Callable[[AgentState, Array], dict[str, Array]]
+    """(state, obs) -> what the agent believes of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
+    rhythm: Rhythm = None
+    samples_lost: Callable[[AgentState], Array] = lambda state: jnp.int32(0)
+    """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""

@@ -1,0 +1,199 @@
+"""The only interaction loop: one agent, in one world, fed by one stream of tasks.
+
+Functions here are written for one lane; `lanes.py` runs many. Every lane keeps its own clocks, and every random number
+of a lane is a function of its key and those clocks alone. So what a lane does depends neither on the lanes beside it nor on
+how a run is cut into rounds and chunks.
+
+A lane *rests* when its episode is over or its agent is due to consolidate. Rare and heavy work is done for resting lanes
+between rounds of steps (`turn_page`, `consolidate`): inside a step it would be paid by all lanes at every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from remanence.agents.base import AT_SWITCH, Agent
+from remanence.errors import UserError
+from remanence.streams import Stream
+from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, Transition, WorldState
+from remanence.worlds.base import World
+
+
+class Keys(NamedTuple):
+    """One key per kind of event; event n of a kind uses `fold_in(key, n)`."""
+
+    steps: Key
+    resets: Key
+    consolidations: Key
+
+
+class Tally(NamedTuple):
+    """What the episode under way has brought so far."""
+
+    reward: Array  # []
+    discounted: Array  # []
+    weight: Array  # []  the discount of the next reward, seen from the start of the episode
+    steps: Array  # []
+
+
+class Life(NamedTuple):
+    """Everything that decides the future of one lane."""
+
+    keys: Keys
+    agent: AgentState
+    world: WorldState
+    obs: Array  # [*obs]
+    tally: Tally
+    step: Array  # [] steps lived
+    episode: Array  # [] episodes finished
+    consolidations: Array  # [] consolidations done
+    ended: Array  # [] the episode is over, the next one has not begun
+    resting: Array  # [] the lane waits
+
+
+class Moment(NamedTuple):
+    """What a probe sees at the end of an episode."""
+
+    agent: AgentState
+    task_id: Array  # [] the task that was live
+    tally: Tally
+
+
+Probe: TypeAlias = Callable[[Moment], Any]  # -> pytree of measurements; recorded once per episode
+
+
+class Setting(NamedTuple):
+    """What all lanes of a program share."""
+
+    agent: Agent
+    world: World
+    stream: Stream
+    probe: Probe
+
+    @property
+    def episodes(self) -> int:
+        """How many episodes a life lasts."""
+        return self.stream.segments * self.stream.span.count
+
+    @property
+    def period(self) -> Span | None:
+        """The span between two consolidations."""
+        if self.agent.rhythm == AT_SWITCH:
+            return self.stream.span
+        return self.agent.rhythm  # type: ignore[return-value]
+
+    def check(self) -> None:
+        """Refuses combinations that could only be a mistake."""
+        if not isinstance(self.stream.span, Episodes):
+            raise UserError("this driver counts episodes, but the stream's span is in steps")
+        if self.agent.rhythm == AT_SWITCH and not self.stream.told:
+            raise UserError(
+                "this agent consolidates at switches, but the stream does not tell of them: give the agent a rhythm in episodes or steps"
+            )
+        if self.period is not None and self.period.count < 1:
+            raise UserError(f"consolidation must happen every 1 or more episodes or steps; got {self.period.count}")
+
+
+def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
+    """A life before its first step."""
+    k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
+    world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0)))
+    return Life(
+        keys=Keys(k_steps, k_resets, k_consolidations),
+        agent=setting.agent.init(k_agent, hypers),
+        world=world,
+        obs=obs,
+        tally=_blank_tally(),
+        step=jnp.int32(0),
+        episode=jnp.int32(0),
+        consolidations=jnp.int32(0),
+        ended=jnp.bool_(False),
+        resting=jnp.bool_(False),
+    )
+
+
+def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
+    """One step: act, see what happens, learn. A resting lane goes through the motions and changes nothing."""
+    agent, world, stream, _ = setting
+    awake = ~life.resting
+    k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
+
+    action = agent.act(life.agent, hypers, life.obs, k_act)
+    world_state, seen = world.step(k_world, life.world, action, stream.task(_segment(setting, life)))
+    transition = Transition(life.obs, action, seen.reward, seen.discount, seen.obs, seen.last, real=awake)
+    agent_state = agent.learn(life.agent, hypers, transition, k_learn)
+
+    moved = life._replace(
+        agent=agent_state,
+        world=_choose(awake, world_state, life.world),
+        obs=jnp.where(awake, seen.obs, life.obs),
+        tally=_choose(awake, _add(life.tally, seen.reward, world.discount), life.tally),
+        step=life.step + awake,
+        ended=life.ended | (awake & seen.last),
+    )
+    return moved._replace(resting=life.resting | moved.ended | is_due(setting, moved))
+
+
+def turn_page(setting: Setting, life: Life) -> Life:
+    """Begins the next episode where one has ended, and lets the lane go on unless it must consolidate or is over."""
+    following = life._replace(episode=life.episode + life.ended)
+    k_reset = jax.random.fold_in(life.keys.resets, following.episode)
+    world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following)))
+    following = following._replace(
+        world=_choose(life.ended, world, life.world),
+        obs=jnp.where(life.ended, obs, life.obs),
+        tally=_choose(life.ended, _blank_tally(), life.tally),
+        ended=jnp.bool_(False),
+    )
+    return following._replace(resting=is_over(setting, following) | is_due(setting, following))
+
+
+def consolidate(setting: Setting, hypers: Hypers, life: Life) -> Life:
+    """Lets the agent consolidate if it is due. Nothing is consolidated after the last task."""
+    due = is_due(setting, life) & ~life.ended & ~is_over(setting, life)
+    key = jax.random.fold_in(life.keys.consolidations, life.consolidations)
+    consolidated = life._replace(
+        agent=_choose(due, setting.agent.consolidate(life.agent, hypers, key), life.agent),
+        consolidations=life.consolidations + due,
+    )
+    return consolidated._replace(resting=jnp.where(due, False, life.resting))
+
+
+def moment(setting: Setting, life: Life) -> Moment:
+    """What there is to measure at the end of the episode under way."""
+    return Moment(life.agent, setting.stream.task_id(_segment(setting, life)), life.tally)
+
+
+def is_over(setting: Setting, life: Life) -> Array:
+    return life.episode >= setting.episodes
+
+
+def is_due(setting: Setting, life: Life) -> Array:
+    """Whether the agent has lived through its period and not yet consolidated."""
+    if setting.period is None:
+        return jnp.bool_(False)
+    clock = life.step if isinstance(setting.period, Steps) else life.episode
+    return clock // setting.period.count > life.consolidations
+
+
+def _segment(setting: Setting, life: Life) -> Array:
+    return life.episode // setting.stream.span.count
+
+
+def _blank_tally() -> Tally:
+    return Tally(jnp.float32(0), jnp.float32(0), jnp.float32(1), jnp.int32(0))
+
+
+def _add(tally: Tally, reward: Array, discount: float) -> Tally:
+    return Tally(
+        tally.reward + reward, tally.discounted + tally.weight * reward, tally.weight * discount, tally.steps + 1
+    )
+
+
+def _choose(condition: Array, yes: Any, no: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -1,0 +1,160 @@
+"""True values of the worlds: exactly where a linear solve gives them, else by Monte Carlo with a known standard error."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import platformdirs
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
+
+from remanence.probes import Truth
+from remanence.random import make_key, pick
+from remanence.theory import expected_visits, state_values
+from remanence.types import Key
+from remanence.worlds.base import World
+from remanence.worlds.continuous_grid import ContinuousGrid
+from remanence.worlds.corner_grid import CornerGrid
+
+
+def random_walk(world: CornerGrid, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The reward process of the uniformly random policy: P [states, states] and r [tasks, states]."""
+    transitions = np.zeros((world.num_states, world.num_states))
+    rewards = np.zeros((len(tasks), world.num_states))
+    for state in set(range(world.num_states)) - set(world.corners.tolist()):
+        for cell in world.successors[state]:
+            transitions[state, cell] += 1 / world.num_actions
+            rewards[:, state] += np.asarray(tasks, np.float64) @ (world.corners == cell) / world.num_actions
+    return transitions, rewards
+
+
+def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
+    """Exact values of the random policy; errors weigh by expected visits from the start, goals included (their error is 0)."""
+    transitions, rewards = random_walk(world, tasks)
+    visits = expected_visits(transitions, np.eye(world.num_states)[world.start])
+    return Truth(
+        points=np.arange(world.num_states, dtype=np.int32),
+        values=state_values(transitions, rewards, world.discount),
+        weights=visits / visits.sum(),
+    )
+
+
+def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: int = 10_000, seed: int = 0) -> Truth:
+    """Monte Carlo values of the random policy on an even lattice of points, kept in the user's cache directory."""
+    points = world.evaluation_points().astype(np.float32)
+    recipe = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 1}
+
+    def compute() -> dict[str, np.ndarray]:
+        goals = np.eye(4, dtype=np.float32)
+        return monte_carlo_returns(world, points, goals, episodes, seed)._asdict()
+
+    returns = Returns(**_cached(recipe, compute))
+    values = np.asarray(tasks) @ returns.mean
+    spread = np.einsum("ti,ijp,tj->tp", tasks, returns.second_moment, tasks) - values**2
+    return Truth(points, values, np.full(len(points), 1 / len(points)), np.sqrt(np.maximum(spread, 0) / episodes))
+
+
+class Returns(NamedTuple):
+    """Moments of the discounted returns from each start, for each of a set of tasks.
+
+    Returns are linear in the rewards, so those of any mixture of the tasks follow: one set of rollouts serves them all.
+    """
+
+    mean: np.ndarray  # [tasks, starts]
+    second_moment: np.ndarray  # [tasks, tasks, starts]
+
+
+class _Walk(NamedTuple):
+    """One lane of rollouts."""
+
+    state: Array
+    weight: Array  # [] γ^t
+    gain: Array  # [tasks] discounted return so far
+    step: Array  # []
+    episodes: Array  # []
+    total: Array  # [tasks]
+    products: Array  # [tasks, tasks]
+
+
+def monte_carlo_returns(
+    world: World, starts: np.ndarray, tasks: np.ndarray, episodes: int, seed: int, walkers: int = 64
+) -> Returns:
+    """Plays `episodes` episodes of the random policy from every start. States of the world must be its observations."""
+    each = -(-episodes // walkers)
+    tasks = jnp.asarray(tasks)
+
+    def step(walk: _Walk, start: Array, key: Key) -> _Walk:
+        k_act, k_world = jax.random.split(jax.random.fold_in(key, walk.step))
+        action = pick(k_act, world.num_actions)
+        state, seen = jax.vmap(lambda task: world.step(k_world, walk.state, action, task))(tasks)
+        state, last = jax.tree.map(
+            lambda leaf: leaf[0], (state, seen.last)
+        )  # the same for all tasks: only rewards differ
+        gain = walk.gain + walk.weight * seen.reward
+        counted = jnp.where(last & (walk.episodes < each), gain, 0.0)
+        return _Walk(
+            state=jnp.where(last, start, state),
+            weight=jnp.where(last, 1.0, walk.weight * world.discount),
+            gain=jnp.where(last, 0.0, gain),
+            step=walk.step + 1,
+            episodes=walk.episodes + last,
+            total=walk.total + counted,
+            products=walk.products + counted[:, None] * counted,
+        )
+
+    def roll(all_starts: Array, keys: Key) -> tuple[Array, Array]:
+        zero = jnp.zeros(len(tasks))
+        walk = jax.vmap(
+            lambda start: _Walk(
+                start, jnp.float32(1), zero, jnp.int32(0), jnp.int32(0), zero, jnp.zeros((len(tasks),) * 2)
+            )
+        )(all_starts)
+        walk = jax.lax.while_loop(
+            lambda walk: jnp.any(walk.episodes < each), lambda walk: jax.vmap(step)(walk, all_starts, keys), walk
+        )
+        return walk.total, walk.products
+
+    mesh = Mesh(np.array(jax.devices()), ("walkers",))
+    split = PartitionSpec("walkers")
+    program = jax.jit(jax.shard_map(roll, mesh=mesh, in_specs=split, out_specs=split, check_vma=False))
+    lanes = np.repeat(np.asarray(starts), walkers, axis=0)
+    lanes = np.concatenate([lanes, lanes[: -len(lanes) % mesh.size]])
+    totals, products = program(jnp.asarray(lanes), jax.random.split(make_key(seed), len(lanes)))
+
+    def per_start(sums: Array) -> np.ndarray:
+        own = np.asarray(sums, np.float64)[: len(starts) * walkers]
+        return np.moveaxis(own.reshape(len(starts), walkers, *own.shape[1:]).sum(axis=1), 0, -1) / (each * walkers)
+
+    return Returns(per_start(totals), per_start(products))
+
+
+def cache_directory() -> Path:
+    """Where results that are dear to compute are kept; `REMANENCE_CACHE` moves it."""
+    return Path(os.environ.get("REMANENCE_CACHE") or platformdirs.user_cache_dir("remanence"))
+
+
+def _cached(recipe: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays made by `compute`, from the cache if the same recipe was followed before."""
+    name = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+    path = cache_directory() / "truth" / f"{name}.npz"
+    try:
+        with np.load(path, allow_pickle=False) as kept:
+            return dict(kept)
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, EOFError):
+        path.unlink(missing_ok=True)  # damaged: made again below
+    arrays = compute()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.tmp.npz")
+    np.savez(partial, **arrays)
+    os.replace(partial, path)
+    return arrays

@@ -1,0 +1,56 @@
+"""The words every other module uses.
+
+Shapes are written beside fields, without the lane axis: functions are written for one lane, and `lanes.py` maps them.
+`[]` is one number, `[*obs]` one observation, `[outputs]` one value (prediction) or one per action (control).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+from jax import Array
+
+Key: TypeAlias = Array
+Task: TypeAlias = Any  # a pytree of arrays: what distinguishes one task of a world from another
+WorldState: TypeAlias = Any
+AgentState: TypeAlias = Any
+Hypers: TypeAlias = Any  # a pytree of numbers that may differ between lanes
+
+
+class TimeStep(NamedTuple):
+    """What the world says after an action."""
+
+    obs: Array  # [*obs]  where the action led; the world never resets itself
+    reward: Array  # []
+    discount: Array  # []  the world's discount factor, and 0 only if the episode truly terminated
+    last: Array  # []  the episode ends here, for whatever reason
+
+
+class Transition(NamedTuple):
+    """What the agent learns from."""
+
+    obs: Array  # [*obs]
+    action: Array  # []
+    reward: Array  # []
+    discount: Array  # []  0 at a true end, so that nothing is bootstrapped there
+    next_obs: Array  # [*obs]
+    last: Array  # []
+    real: Array  # []  False while this lane waits for others: `learn` must then leave everything as it was
+
+
+@dataclass(frozen=True)
+class Episodes:
+    """A span counted in episodes."""
+
+    count: int
+
+
+@dataclass(frozen=True)
+class Steps:
+    """A span counted in steps."""
+
+    count: int
+
+
+Span: TypeAlias = Episodes | Steps

@@ -1,0 +1,7 @@
+"""Worlds: static shape in a frozen dataclass, everything that moves in explicit state."""
+
+from remanence.worlds.base import World
+from remanence.worlds.continuous_grid import ContinuousGrid
+from remanence.worlds.corner_grid import CornerGrid
+
+__all__ = ["ContinuousGrid", "CornerGrid", "World"]

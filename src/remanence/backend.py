@@ -7,6 +7,7 @@ jax starts its backend, and nothing the user set is overridden. Accelerators are
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 _SINGLE_THREAD = "--xla_cpu_multi_thread_eigen=false"
@@ -28,7 +29,6 @@ def prepare() -> None:
     chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags
     if chosen_by_user or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
         return
-    try:
+    # Too late once the caller's own jax code has started the backend: lanes then share the devices there are.
+    with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", cores())
-    except RuntimeError:
-        pass  # the caller's own jax code already started the backend: lanes then share its devices

@@ -93,7 +93,8 @@ class Setting(NamedTuple):
             raise UserError("this driver counts episodes, but the stream's span is in steps")
         if self.agent.rhythm == AT_SWITCH and not self.stream.told:
             raise UserError(
-                "this agent consolidates at switches, but the stream does not tell of them: give the agent a rhythm in episodes or steps"
+                "this agent consolidates at switches, but the stream does not tell of them: "
+                "give the agent a rhythm in episodes or steps"
             )
         if self.period is not None and self.period.count < 1:
             raise UserError(f"consolidation must happen every 1 or more episodes or steps; got {self.period.count}")

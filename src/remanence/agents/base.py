@@ -36,5 +36,5 @@ class Agent(NamedTuple):
     inspect: Callable[[AgentState, Array], dict[str, Array]]
     """(state, obs) -> what the agent believes of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
     rhythm: Rhythm = None
-    samples_lost: Callable[[AgentState], Array] = lambda state: jnp.int32(0)
+    samples_lost: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""

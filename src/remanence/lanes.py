@@ -7,6 +7,7 @@ round instead of at every step. When all lanes of a device rest, those that are 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +24,8 @@ from remanence.life import Life, Setting
 from remanence.lockstep import LANES
 from remanence.random import make_key
 from remanence.types import Hypers
+
+SECONDS_PER_CHUNK = 1.0  # how often a person hears of progress
 
 
 class Progress(NamedTuple):
@@ -50,7 +53,7 @@ class _Carry(NamedTuple):
 class Driver:
     """A compiled program for lanes that share agent, world, stream and probe, and differ in hyper-parameters and seed."""
 
-    def __init__(self, setting: Setting, round_steps: int = 8, rounds_per_chunk: int = 2_000) -> None:
+    def __init__(self, setting: Setting, round_steps: int = 8, rounds_per_chunk: int | None = None) -> None:
         setting.check()
         self.setting = setting
         self.rounds_per_chunk = rounds_per_chunk
@@ -76,13 +79,17 @@ class Driver:
         all_seeds = jax.device_put(np.array([*seeds, *[seeds[-1]] * filling], np.uint32), spread)
 
         carry = self._begin(all_hypers, all_seeds)
+        rounds = self.rounds_per_chunk or 64
         while True:
-            carry = self._advance(all_hypers, carry, jnp.int32(self.rounds_per_chunk))
+            started = time.monotonic()
+            carry = self._advance(all_hypers, carry, jnp.int32(rounds))
             episodes = np.asarray(carry.life.episode)[:count]
             if on_progress is not None:
                 on_progress(Progress(int(episodes.sum()), int(np.asarray(carry.life.step)[:count].sum(dtype=np.int64))))
             if episodes.min() >= self.setting.episodes:
                 break
+            if self.rounds_per_chunk is None and time.monotonic() - started < SECONDS_PER_CHUNK / 2:
+                rounds *= 2
         own = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], (carry.record, carry.life.step, carry.life.agent))
         lost = np.asarray(jax.vmap(self.setting.agent.samples_lost)(carry.life.agent))
         lost = np.broadcast_to(lost, (count + filling,))[:count]

@@ -10,6 +10,7 @@ Nothing here depends on how a run is cut: step t of a life always uses `fold_in(
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -50,8 +51,8 @@ def _split(key: Array, shape: tuple[int, ...]) -> Array:
     return jnp.stack(_hash_counter(key, shape), axis=-1)
 
 
-def _fold_in(key: Array, data: Array) -> Array:
-    return jnp.stack(_threefry2x32(key, jnp.uint32(0), data.astype(jnp.uint32)))
+def _fold_in(key: Array, data: Any) -> Array:
+    return jnp.stack(_threefry2x32(key, jnp.uint32(0), jnp.uint32(data)))
 
 
 def _random_bits(key: Array, width: int, shape: tuple[int, ...]) -> Array:

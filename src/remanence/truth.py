@@ -89,12 +89,12 @@ def monte_carlo_returns(
 ) -> Returns:
     """Plays `episodes` episodes of the random policy from every start. States of the world must be its observations."""
     each = -(-episodes // walkers)
-    tasks = jnp.asarray(tasks)
+    bases = jnp.asarray(tasks)
 
     def step(walk: _Walk, start: Array, key: Key) -> _Walk:
         k_act, k_world = jax.random.split(jax.random.fold_in(key, walk.step))
         action = pick(k_act, world.num_actions)
-        state, seen = jax.vmap(lambda task: world.step(k_world, walk.state, action, task))(tasks)
+        state, seen = jax.vmap(lambda task: world.step(k_world, walk.state, action, task))(bases)
         state, last = jax.tree.map(
             lambda leaf: leaf[0], (state, seen.last)
         )  # the same for all tasks: only rewards differ
@@ -111,10 +111,10 @@ def monte_carlo_returns(
         )
 
     def roll(all_starts: Array, keys: Key) -> tuple[Array, Array]:
-        zero = jnp.zeros(len(tasks))
+        zero = jnp.zeros(len(bases))
         walk = jax.vmap(
             lambda start: _Walk(
-                start, jnp.float32(1), zero, jnp.int32(0), jnp.int32(0), zero, jnp.zeros((len(tasks),) * 2)
+                start, jnp.float32(1), zero, jnp.int32(0), jnp.int32(0), zero, jnp.zeros((len(bases), len(bases)))
             )
         )(all_starts)
         walk = jax.lax.while_loop(
@@ -155,6 +155,6 @@ def _cached(recipe: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[
     arrays = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.tmp.npz")
-    np.savez(partial, **arrays)
+    np.savez(partial, allow_pickle=False, **arrays)
     os.replace(partial, path)
     return arrays

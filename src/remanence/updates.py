@@ -26,7 +26,7 @@ def permanent_error(target: Array, permanent: Array) -> Array:
     return target - permanent
 
 
-def decayed(transient: Array, decay: Array) -> Array:
+def decayed(transient: Array, decay: float | Array) -> Array:
     """What is left of the transient part after consolidation.
 
     w^T ← λ w^T                                                (paper, Algorithm 3, line 9; λ = 0 is the reset of Algorithm 1)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from remanence.types import Key
@@ -54,7 +55,7 @@ def linear(features: Features, outputs: int = 1) -> Value:
         index, strength = features.encode(obs)
         return jnp.sum(weights[index] * strength[:, None], axis=0)
 
-    def nudge(weights: Array, obs: Array, output: Array, amount: Array) -> Array:
+    def nudge(weights: Array, obs: Array, output: int | Array, amount: Array) -> Array:
         index, strength = features.encode(obs)
         return weights.at[index, output].add(amount * strength)
 
@@ -85,7 +86,7 @@ def thresholded_rbf(order: int) -> Features:
     """
     gap = 1.0 / (order - 1)
     variance = (0.75 * gap) ** 2
-    corners = jnp.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    corners = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
 
     def encode(point: Array) -> Active:
         cell = jnp.clip(jnp.floor(point / gap).astype(jnp.int32), 0, order - 2)

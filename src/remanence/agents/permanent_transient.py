@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import Array
+from jax.typing import ArrayLike
 
 from remanence import memory
 from remanence.agents.base import AT_SWITCH, Agent, Rhythm
@@ -52,7 +53,7 @@ def on_top_of(value: Value, permanent: Any) -> Value:
     return value._replace(apply=apply)
 
 
-def pt_td(value: Value, behaviour: Behaviour, example_obs: Array, buffer: int, rhythm: Rhythm = AT_SWITCH) -> Agent:
+def pt_td(value: Value, behaviour: Behaviour, example_obs: ArrayLike, buffer: int, rhythm: Rhythm = AT_SWITCH) -> Agent:
     """PT-TD (Algorithm 1), and its general form: any rhythm of consolidation, any decay.
 
     Args:
@@ -75,7 +76,7 @@ def pt_td(value: Value, behaviour: Behaviour, example_obs: Array, buffer: int, r
         del key
         combined = on_top_of(value, state.permanent)
         return state._replace(
-            transient=evaluate(combined, state.transient, jnp.asarray(hypers.transient_lr), transition),
+            transient=evaluate(combined, state.transient, hypers.transient_lr, transition),
             visited=memory.append(state.visited, transition.obs, transition.real),
         )
 
@@ -91,7 +92,7 @@ def pt_td(value: Value, behaviour: Behaviour, example_obs: Array, buffer: int, r
 
         return PTState(
             permanent=memory.fold(absorb, state.permanent, state.visited),
-            transient=jax.tree.map(lambda weights: decayed(weights, jnp.asarray(hypers.decay)), state.transient),
+            transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
             visited=memory.emptied(state.visited),
             lost=state.lost + memory.overwritten(state.visited),
         )

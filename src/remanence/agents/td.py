@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -16,9 +15,7 @@ from remanence.types import Hypers, Key, Transition
 from remanence.updates import td_error
 from remanence.values import Value
 
-STATE_VALUE = jnp.int32(0)  # the one output of a value function used for prediction
-
-Learner: TypeAlias = Callable[[Value, Any, Array, Transition], Any]  # (value, weights, lr, transition) -> weights
+STATE_VALUE = 0  # the one output of a value function used for prediction
 
 
 @jax.tree_util.register_dataclass
@@ -29,7 +26,7 @@ class TDHypers:
     lr: float | Array
 
 
-def evaluate(value: Value, weights: Any, lr: Array, transition: Transition) -> Any:
+def evaluate(value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
     """One semi-gradient TD(0) step:  w ← w + α δ_t ∇v(S_t)   (paper, §2, and Eq. 5 when `value` is V^P + V^T)."""
     now = value.apply(weights, transition.obs)[STATE_VALUE]
     then = value.apply(weights, transition.next_obs)[STATE_VALUE]

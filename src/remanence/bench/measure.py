@@ -1,0 +1,106 @@
+"""What every benchmark needs: fair timing, and a small report that reads well and loads as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured number."""
+
+    label: str
+    value: float
+    unit: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What one benchmark found in one run on one machine."""
+
+    name: str
+    rows: list[Row]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False)
+
+
+def render(report: Report) -> Table:
+    """The report as a table for the terminal."""
+    table = Table(title=f"benchmark: {report.name}")
+    table.add_column("what")
+    table.add_column("value", justify="right")
+    table.add_column("unit")
+    table.add_column("note", style="dim")
+    for row in report.rows:
+        table.add_row(row.label, humane(row.value), row.unit, row.note)
+    return table
+
+
+def humane(value: float) -> str:
+    """Three digits, and a letter for thousands and millions."""
+    if abs(value) >= 1e6:
+        return f"{value / 1e6:.3g} M"
+    if abs(value) >= 1e4:
+        return f"{value / 1e3:.3g} k"
+    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+class Lap(NamedTuple):
+    """What a contestant did in one go."""
+
+    steps: int
+    scores: np.ndarray  # [lanes] how well each lane of the setting that all contestants share has learned
+
+
+class Result(NamedTuple):
+    """The best lap of a contestant, and what it learned in all laps with luck of their own."""
+
+    rate: float  # steps per second
+    seconds: float
+    scores: np.ndarray  # [lanes]
+
+
+def timed(function: Callable[[], Lap]) -> tuple[float, Lap]:
+    """Seconds and outcome of one call."""
+    start = time.perf_counter()
+    lap = function()
+    return time.perf_counter() - start, lap
+
+
+def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str, Result]:
+    """Lets the contestants run in turn, `rounds` times, and keeps the fastest lap of each.
+
+    Other programs slow a machine down for seconds at a time. Taking turns spreads that over all contestants, and the
+    fastest lap is the one least disturbed, so ratios are steadier than when each is measured for itself.
+    """
+    laps = {name: [] for name in contestants}
+    for _ in range(rounds):
+        for name, function in contestants.items():
+            laps[name].append(timed(function))
+    return {name: _best(own) for name, own in laps.items()}
+
+
+def _best(laps: list[tuple[float, Lap]]) -> Result:
+    seconds, lap = max(laps, key=lambda timed_lap: timed_lap[1].steps / timed_lap[0])
+    distinct = {lap.scores.tobytes(): lap.scores for _, lap in laps}  # a repeated lap is no new evidence
+    return Result(lap.steps / seconds, seconds, np.concatenate(list(distinct.values())))
+
+
+def peak_memory() -> float | None:
+    """The most memory this process ever held, in bytes; None where the system does not say (Windows)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return float(peak if sys.platform == "darwin" else peak * 1024)

@@ -1,0 +1,18 @@
+"""Experiments: one module per figure or table. Nothing imports this package except the command line."""
+
+from __future__ import annotations
+
+from remanence.errors import unknown
+from remanence.experiments import appendix_values, figure2
+from remanence.experiments.base import Experiment
+
+REGISTRY: dict[str, Experiment] = {
+    experiment.name: experiment for experiment in (*figure2.EXPERIMENTS, *appendix_values.EXPERIMENTS)
+}
+
+
+def get(name: str) -> Experiment:
+    """The experiment of that name, or an error that names the nearest one."""
+    if name not in REGISTRY:
+        raise unknown("experiment", name, REGISTRY)
+    return REGISTRY[name]

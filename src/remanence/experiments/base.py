@@ -1,0 +1,113 @@
+"""What an experiment is: contenders in a world, what is measured, and what the paper says of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import altair as alt
+
+from remanence.agents.base import Agent
+from remanence.errors import UserError, unknown
+from remanence.life import Probe
+from remanence.results.claims import Claim
+from remanence.results.store import Results
+from remanence.streams import Stream
+from remanence.types import Hypers
+from remanence.worlds.base import World
+
+PAPER, RELEASED, SMOKE = "paper", "released", "smoke"
+TUNING_SEEDS = range(1000, 1030)  # seeds that choose hyper-parameters never report results: those count from 0
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An agent with its hyper-parameters."""
+
+    agent: Agent
+    hypers: Hypers
+    form: Mapping[str, Any]
+    """what shapes the agent's program, in words and numbers: goes into the description of a run"""
+    search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """the values the paper searched, per hyper-parameter"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides the outcome of an experiment, except seeds."""
+
+    world: World
+    stream: Stream
+    contenders: Mapping[str, Contender]
+    probe: Callable[[Agent], Probe]
+    truth: str
+    """how the true values are known, in words: goes into the description of a run"""
+    seeds: int = 30
+    round_steps: int = 8
+    map_ticks: tuple[int, ...] = ()
+    """episodes after which pictures (measurements with one value per point) are kept"""
+
+    def select(self, names: Iterable[str]) -> Plan:
+        """The same plan with some of its contenders."""
+        wanted = list(names)
+        for name in wanted:
+            if name not in self.contenders:
+                raise unknown("contender", name, self.contenders)
+        return dataclasses.replace(self, contenders={name: self.contenders[name] for name in wanted})
+
+    def override(self, contender: str, hyper: str, value: float) -> Plan:
+        """The same plan with one hyper-parameter changed."""
+        if contender not in self.contenders:
+            raise unknown("contender", contender, self.contenders)
+        old = self.contenders[contender]
+        names = [item.name for item in dataclasses.fields(old.hypers)]
+        if hyper not in names:
+            raise unknown(f"hyper-parameter of {contender}", hyper, names)
+        check_hyper(f"{contender}.{hyper}", value)
+        new = dataclasses.replace(old, hypers=dataclasses.replace(old.hypers, **{hyper: value}))
+        return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A figure or table of the paper."""
+
+    name: str
+    figure: str
+    """where it stands in the paper"""
+    title: str
+    plans: Mapping[str, Callable[[], Plan]]
+    """by preset; made when needed"""
+    figures: Callable[[Results], dict[str, alt.TopLevelMixin]]
+    claims: Callable[[Results], list[Claim]]
+    expected: str
+    """how long the paper preset takes on two cores"""
+    headline: tuple[str, ...] = ()
+    """the metrics a reader looks at first"""
+    remarks: tuple[str, ...] = ()
+    """what a reader must know to judge the result"""
+
+    def plan(self, preset: str) -> Plan:
+        if preset not in self.plans:
+            raise unknown(f"preset of {self.name}", preset, self.plans)
+        return self.plans[preset]()
+
+
+def check_hyper(name: str, value: float) -> None:
+    """Step sizes are finite and not negative; decays are in [0, 1]."""
+    if not math.isfinite(value) or value < 0:
+        raise UserError(f"{name} must be a finite number that is not negative; got {value}")
+    if name.endswith("decay") and value > 1:
+        raise UserError(f"{name} must be between 0 and 1; got {value}")
+
+
+def shrink(plan: Plan, segments: int, span: int, seeds: int) -> Plan:
+    """The same path in seconds: fewer and shorter segments, fewer seeds."""
+    stream = dataclasses.replace(
+        plan.stream, order=plan.stream.order[:segments], span=dataclasses.replace(plan.stream.span, count=span)
+    )
+    ticks = tuple(sorted({min(tick, segments * span) for tick in plan.map_ticks}))
+    return dataclasses.replace(plan, stream=stream, seeds=seeds, map_ticks=ticks)

@@ -1,0 +1,128 @@
+"""What the prediction panels share: tasks, contenders, claims and the figure (paper, §5.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import altair as alt
+import numpy as np
+from jax.typing import ArrayLike
+
+from remanence.agents import PTHypers, TDHypers, pt_td, td
+from remanence.agents.behaviour import uniform
+from remanence.experiments.base import Contender
+from remanence.report.figures import Line, learning_curves
+from remanence.results.claims import Claim, Finding, claim, is_negative, lower
+from remanence.results.store import Results
+from remanence.results.summary import auc, segment_ends
+from remanence.values import Features, linear
+
+# Rewards at the top-left, top-right, bottom-left and bottom-right goal (paper, Table "Rewards at goal states").
+GOAL_REWARDS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]], np.float32)
+
+# Step sizes searched for all three grids (paper, App. C.4).
+STEP_SIZES = (0.8, 0.5, 0.3, 0.1, 0.05, 0.01)
+PERMANENT_STEP_SIZES = (0.1, 0.05, 0.01, 0.005, 0.001)
+
+CURRENT, OTHERS = "rmsve_current", "rmsve_others"
+
+
+@dataclass(frozen=True)
+class StepSizes:
+    """The chosen step size of each contender."""
+
+    td: float
+    td_reset: float
+    permanent: float
+    transient: float
+
+
+def contenders(
+    features: Features, code: str, example_obs: ArrayLike, buffer: int, chosen: StepSizes
+) -> dict[str, Contender]:
+    """TD, TD-reset and PT-TD over the same features, under the uniformly random policy."""
+    value, behaviour = linear(features), uniform(4)
+    form = {"features": code, "behaviour": "uniform"}
+    single = {"lr": STEP_SIZES}
+    double = {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": STEP_SIZES}
+    return {
+        "TD": Contender(td(value, behaviour), TDHypers(chosen.td), form, single),
+        "TD-reset": Contender(
+            td(value, behaviour, reset=True), TDHypers(chosen.td_reset), {**form, "reset": "at told switches"}, single
+        ),
+        "PT-TD": Contender(
+            pt_td(value, behaviour, example_obs, buffer),
+            PTHypers(chosen.permanent, chosen.transient, 0.0),
+            {**form, "consolidates": "at told switches, one chronological pass", "buffer": buffer},
+            double,
+        ),
+    }
+
+
+def figures(results: Results, title: str, measure: str) -> dict[str, alt.TopLevelMixin]:
+    """The panel in the paper's look: solid is the current task, dotted the other tasks."""
+    lines = (Line(CURRENT, "current task", dotted=False), Line(OTHERS, "other tasks", dotted=True))
+    return {"curves": learning_curves(results, lines, title=title, x="episode", y=f"value error ({measure})")}
+
+
+def claims(results: Results) -> list[Claim]:
+    """What §5.1 ("Observations") says of a prediction panel."""
+    names = results.contenders
+    areas = {metric: {name: auc(results, name, metric) for name in names} for metric in (CURRENT, OTHERS)}
+    first = {name: segment_ends(results, name, CURRENT)[0][:, 1:].mean(axis=1) for name in names if results.switches}
+    less = partial(lower, results)
+    return [
+        claim(
+            "current-lowest",
+            "PT-TD has the lowest error on the current task, over the whole experiment",
+            *(less("PT-TD", rival, areas[CURRENT], "AUC") for rival in ("TD", "TD-reset")),
+        ),
+        claim(
+            "others-lowest",
+            "PT-TD has the lowest error on the other tasks, over the whole experiment",
+            *(less("PT-TD", rival, areas[OTHERS], "AUC") for rival in ("TD", "TD-reset")),
+        ),
+        claim(
+            "reset-poor",
+            "TD-reset performs poorly: its error on the current task is the highest",
+            *(less(better, "TD-reset", areas[CURRENT], "AUC") for better in ("TD", "PT-TD")),
+        ),
+        claim(
+            "td-biased-after-switch",
+            "TD has high errors immediately after a switch, biased towards the past task: higher than just before it, "
+            "and higher than PT-TD's",
+            _jump_at_switches(results, "TD"),
+            less("PT-TD", "TD", first, "first episode after a switch"),
+        ),
+        claim(
+            "td-forgets-within-task",
+            "within a task, TD's error on the current task falls and its error on the other tasks rises",
+            _change_within_task(results, "TD", CURRENT, sign=+1.0),
+            _change_within_task(results, "TD", OTHERS, sign=-1.0),
+        ),
+        claim(
+            "pt-starts-well",
+            "PT-TD starts a new task from a better point than either baseline",
+            *(less("PT-TD", rival, first, "first episode after a switch") for rival in ("TD", "TD-reset")),
+        ),
+    ]
+
+
+def _jump_at_switches(results: Results, name: str) -> Finding:
+    if name not in results.contenders or not results.switches:
+        return is_negative(np.empty(0), f"{name}: jump at switches")
+    first, last = segment_ends(results, name, CURRENT)
+    return is_negative((last[:, :-1] - first[:, 1:]).mean(axis=1), f"{name}: last before − first after a switch")
+
+
+def _change_within_task(results: Results, name: str, metric: str, sign: float) -> Finding:
+    """Whether the error falls (sign +1) or rises (sign −1) from the first to the last episode of a task.
+
+    The first task is left out: there, everything is still to be learned.
+    """
+    if name not in results.contenders or not results.switches:
+        return is_negative(np.empty(0), f"{name}: change within a task")
+    first, last = segment_ends(results, name, metric)
+    label = f"{metric}: last − first episode of a task" if sign > 0 else f"{metric}: first − last episode of a task"
+    return is_negative(sign * (last[:, 1:] - first[:, 1:]).mean(axis=1), label)

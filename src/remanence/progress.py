@@ -1,0 +1,63 @@
+"""Tells a person how far a run is: a bar on a terminal, a line now and then elsewhere. Always on standard error."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+SECONDS_BETWEEN_LINES = 10.0
+
+Advance = Callable[[int, float], None]  # (units done so far, steps per second)
+
+
+def messages() -> Console:
+    """Where everything goes that is not the result itself."""
+    return Console(stderr=True, highlight=False)
+
+
+@contextlib.contextmanager
+def track(console: Console, label: str, total: int) -> Iterator[Advance]:
+    """A bar with rate and time left for `total` lane-episodes."""
+    if not console.is_terminal:
+        yield _plain(console, label, total)
+        return
+    columns = (
+        TextColumn("{task.description:<10}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        bar = bars.add_task(label, total=total, rate="compiling")
+
+        def advance(done: int, rate: float) -> None:
+            bars.update(bar, completed=done, rate=f"{_thousands(rate)} steps/s")
+
+        yield advance
+
+
+def _plain(console: Console, label: str, total: int) -> Advance:
+    started = last = time.monotonic()
+
+    def advance(done: int, rate: float) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done < total and now - last < SECONDS_BETWEEN_LINES:
+            return
+        last = now
+        left = (now - started) * (total - done) / max(done, 1)
+        ending = f"about {left:.0f} s left" if done < total else f"done in {now - started:.1f} s"
+        console.print(f"{label}: {done} of {total} lane-episodes, {_thousands(rate)} steps/s, {ending}")
+
+    return advance
+
+
+def _thousands(rate: float) -> str:
+    return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"

@@ -1,0 +1,63 @@
+"""Numbers per contender and metric."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from remanence.results.statistics import bootstrap_interval, normal_interval, standard_error
+from remanence.results.store import Results
+
+
+def summarise(results: Results) -> dict[str, Any]:
+    """For each contender: its hyper-parameters and, for each metric, the area under the curve and every segment's ends.
+
+    auc        mean over ticks of one seed's curve; mean and standard error over seeds, the paper's 90 % normal interval and
+               a 90 % percentile bootstrap
+    first      mean value in the first episode after each switch (jumpstart), per segment
+    last       mean value in the last episode before the next switch, per segment
+    """
+    return {
+        name: {
+            "hypers": results.description["contenders"][name]["hypers"],
+            "metrics": {metric: _of_metric(results, name, metric) for metric in results.metrics},
+            "diverged": results.diverged(name),
+            "samples_lost": int(results.lanes.filter(results.lanes["contender"] == name)["samples_lost"].sum()),
+        }
+        for name in results.contenders
+    }
+
+
+def auc(results: Results, contender: str, metric: str) -> np.ndarray:
+    """[sound seeds] mean over ticks."""
+    curves = results.matrix(contender, metric)
+    return curves.mean(axis=1, dtype=np.float64) if curves.size else np.empty(0)
+
+
+def segment_ends(results: Results, contender: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Each [sound seeds, segments]: the value in the first and in the last tick of every segment."""
+    curves = results.matrix(contender, metric)
+    length = results.segment_length
+    return curves[:, ::length], curves[:, length - 1 :: length]
+
+
+def _of_metric(results: Results, contender: str, metric: str) -> dict[str, Any]:
+    areas = auc(results, contender, metric)
+    if not areas.size:  # every lane diverged: there is nothing to average
+        return {"auc_mean": None, "auc_se": None, "auc_interval": None, "auc_bootstrap": None, "first": [], "last": []}
+    normal, bootstrap = normal_interval(areas), bootstrap_interval(areas)
+    first, last = segment_ends(results, contender, metric)
+    return {
+        "auc_mean": float(areas.mean()),
+        "auc_se": _number(standard_error(areas)),
+        "auc_interval": [_number(normal.low), _number(normal.high)],
+        "auc_bootstrap": [_number(bootstrap.low), _number(bootstrap.high)],
+        "first": first.mean(axis=0, dtype=np.float64).tolist(),
+        "last": last.mean(axis=0, dtype=np.float64).tolist(),
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has no NaN: an interval that one seed cannot give is null."""
+    return value if np.isfinite(value) else None

@@ -44,13 +44,14 @@ def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
         points=np.arange(world.num_states, dtype=np.int32),
         values=state_values(transitions, rewards, world.discount),
         weights=visits / visits.sum(),
+        final=np.isin(np.arange(world.num_states), world.corners),
     )
 
 
 def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: int = 10_000, seed: int = 0) -> Truth:
     """Monte Carlo values of the random policy on an even lattice of points, kept in the user's cache directory."""
     points = world.evaluation_points().astype(np.float32)
-    recipe = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 1}
+    recipe = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 2}
 
     def compute() -> dict[str, np.ndarray]:
         goals = np.eye(4, dtype=np.float32)
@@ -59,7 +60,13 @@ def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: in
     returns = Returns(**_cached(recipe, compute))
     values = np.asarray(tasks) @ returns.mean
     spread = np.einsum("ti,ijp,tj->tp", tasks, returns.second_moment, tasks) - values**2
-    return Truth(points, values, np.full(len(points), 1 / len(points)), np.sqrt(np.maximum(spread, 0) / episodes))
+    return Truth(
+        points=points,
+        values=values,
+        weights=np.full(len(points), 1 / len(points)),
+        final=np.zeros(len(points), bool),
+        standard_error=np.sqrt(np.maximum(spread, 0) / episodes),
+    )
 
 
 class Returns(NamedTuple):
@@ -80,14 +87,16 @@ class _Walk(NamedTuple):
     gain: Array  # [tasks] discounted return so far
     step: Array  # []
     episodes: Array  # []
-    total: Array  # [tasks]
-    products: Array  # [tasks, tasks]
+    gains: Array  # [episodes, tasks] the return of every finished episode
 
 
 def monte_carlo_returns(
     world: World, starts: np.ndarray, tasks: np.ndarray, episodes: int, seed: int, walkers: int = 64
 ) -> Returns:
-    """Plays `episodes` episodes of the random policy from every start. States of the world must be its observations."""
+    """Plays at least `episodes` episodes of the random policy from every start. A state of the world must be its observation.
+
+    Every walker plays the same number of episodes to the end: stopping after some number of steps would favour short ones.
+    """
     each = -(-episodes // walkers)
     bases = jnp.asarray(tasks)
 
@@ -99,41 +108,41 @@ def monte_carlo_returns(
             lambda leaf: leaf[0], (state, seen.last)
         )  # the same for all tasks: only rewards differ
         gain = walk.gain + walk.weight * seen.reward
-        counted = jnp.where(last & (walk.episodes < each), gain, 0.0)
+        page = jnp.where(last, walk.episodes, each)  # beyond the end, where nothing is kept, unless an episode ended
         return _Walk(
             state=jnp.where(last, start, state),
             weight=jnp.where(last, 1.0, walk.weight * world.discount),
             gain=jnp.where(last, 0.0, gain),
             step=walk.step + 1,
             episodes=walk.episodes + last,
-            total=walk.total + counted,
-            products=walk.products + counted[:, None] * counted,
+            gains=walk.gains.at[page].set(gain, mode="drop"),
         )
 
-    def roll(all_starts: Array, keys: Key) -> tuple[Array, Array]:
-        zero = jnp.zeros(len(bases))
-        walk = jax.vmap(
-            lambda start: _Walk(
-                start, jnp.float32(1), zero, jnp.int32(0), jnp.int32(0), zero, jnp.zeros((len(bases), len(bases)))
+    def roll(all_starts: Array, keys: Key) -> Array:
+        def begin(start: Array) -> _Walk:
+            return _Walk(
+                state=start,
+                weight=jnp.float32(1),
+                gain=jnp.zeros(len(bases)),
+                step=jnp.int32(0),
+                episodes=jnp.int32(0),
+                gains=jnp.zeros((each, len(bases))),
             )
-        )(all_starts)
-        walk = jax.lax.while_loop(
-            lambda walk: jnp.any(walk.episodes < each), lambda walk: jax.vmap(step)(walk, all_starts, keys), walk
-        )
-        return walk.total, walk.products
+
+        return jax.lax.while_loop(
+            lambda walk: jnp.any(walk.episodes < each),
+            lambda walk: jax.vmap(step)(walk, all_starts, keys),
+            jax.vmap(begin)(all_starts),
+        ).gains
 
     mesh = Mesh(np.array(jax.devices()), ("walkers",))
     split = PartitionSpec("walkers")
     program = jax.jit(jax.shard_map(roll, mesh=mesh, in_specs=split, out_specs=split, check_vma=False))
     lanes = np.repeat(np.asarray(starts), walkers, axis=0)
     lanes = np.concatenate([lanes, lanes[: -len(lanes) % mesh.size]])
-    totals, products = program(jnp.asarray(lanes), jax.random.split(make_key(seed), len(lanes)))
-
-    def per_start(sums: Array) -> np.ndarray:
-        own = np.asarray(sums, np.float64)[: len(starts) * walkers]
-        return np.moveaxis(own.reshape(len(starts), walkers, *own.shape[1:]).sum(axis=1), 0, -1) / (each * walkers)
-
-    return Returns(per_start(totals), per_start(products))
+    gains = program(jnp.asarray(lanes), jax.random.split(make_key(seed), len(lanes)))
+    gains = np.asarray(gains, np.float64)[: len(starts) * walkers].reshape(len(starts), walkers * each, len(bases))
+    return Returns(gains.mean(axis=1).T, np.einsum("pei,pej->ijp", gains, gains, optimize=True) / (walkers * each))
 
 
 def cache_directory() -> Path:

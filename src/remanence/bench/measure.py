@@ -62,19 +62,28 @@ class Lap(NamedTuple):
     scores: np.ndarray  # [lanes] how well each lane of the setting that all contestants share has learned
 
 
+class Timed(NamedTuple):
+    """A lap and what it took."""
+
+    lap: Lap
+    seconds: float  # on the wall
+    core_seconds: float  # of all cores together; other programs hardly count here
+
+
 class Result(NamedTuple):
-    """The best lap of a contestant, and what it learned in all laps with luck of their own."""
+    """How fast a contestant is, and what it learned."""
 
-    rate: float  # steps per second
-    seconds: float
-    scores: np.ndarray  # [lanes]
+    rate: float  # steps per second, in its fastest lap
+    rate_per_core: float  # steps per second of processor time, in its thriftiest lap
+    seconds: float  # of the fastest lap
+    scores: np.ndarray  # [lanes] of all laps that had luck of their own
 
 
-def timed(function: Callable[[], Lap]) -> tuple[float, Lap]:
-    """Seconds and outcome of one call."""
-    start = time.perf_counter()
+def timed(function: Callable[[], Lap]) -> Timed:
+    """Runs one lap."""
+    start, core_start = time.perf_counter(), time.process_time()
     lap = function()
-    return time.perf_counter() - start, lap
+    return Timed(lap, time.perf_counter() - start, time.process_time() - core_start)
 
 
 def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str, Result]:
@@ -83,17 +92,22 @@ def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str,
     Other programs slow a machine down for seconds at a time. Taking turns spreads that over all contestants, and the
     fastest lap is the one least disturbed, so ratios are steadier than when each is measured for itself.
     """
-    laps = {name: [] for name in contestants}
+    laps: dict[str, list[Timed]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, function in contestants.items():
             laps[name].append(timed(function))
     return {name: _best(own) for name, own in laps.items()}
 
 
-def _best(laps: list[tuple[float, Lap]]) -> Result:
-    seconds, lap = max(laps, key=lambda timed_lap: timed_lap[1].steps / timed_lap[0])
-    distinct = {lap.scores.tobytes(): lap.scores for _, lap in laps}  # a repeated lap is no new evidence
-    return Result(lap.steps / seconds, seconds, np.concatenate(list(distinct.values())))
+def _best(laps: list[Timed]) -> Result:
+    fastest = max(laps, key=lambda one: one.lap.steps / one.seconds)
+    distinct = {one.lap.scores.tobytes(): one.lap.scores for one in laps}  # a repeated lap is no new evidence
+    return Result(
+        rate=fastest.lap.steps / fastest.seconds,
+        rate_per_core=max(one.lap.steps / one.core_seconds for one in laps),
+        seconds=fastest.seconds,
+        scores=np.concatenate(list(distinct.values())),
+    )
 
 
 def peak_memory() -> float | None:

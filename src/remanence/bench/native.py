@@ -7,7 +7,7 @@ next experiment. How near the engine comes to it is what generality costs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit, prange
@@ -15,6 +15,8 @@ from numba import njit, prange
 from remanence.probes import Truth
 from remanence.streams import Stream
 from remanence.worlds import CornerGrid
+
+BUFFER = 4_096  # visited states kept for consolidation; 50 episodes visit 825 ± 95
 
 
 class Tables(NamedTuple):
@@ -37,7 +39,7 @@ def tabulate(world: CornerGrid, stream: Stream, truth: Truth) -> Tables:
         start=world.start,
         discount=np.float32(world.discount),
         successors=world.successors.astype(np.int32),
-        ends=at_corner.any(axis=0),
+        ends=np.isin(np.arange(world.num_states), world.corners),
         rewards=np.asarray(stream.tasks, np.float32) @ at_corner.astype(np.float32),
         order=np.array(stream.order, np.int32),
         span=stream.span.count,
@@ -46,7 +48,10 @@ def tabulate(world: CornerGrid, stream: Stream, truth: Truth) -> Tables:
     )
 
 
-def compile_loop(consolidates: bool, buffer: int) -> Callable[..., tuple[np.ndarray, np.ndarray]]:
+Loop: TypeAlias = Callable[[Tables, np.ndarray, np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+
+def compile_loop(consolidates: bool) -> Loop:
     """A loop over lanes: (tables, permanent_lr [lanes], transient_lr [lanes], seeds [lanes]) -> (steps [lanes], errors).
 
     `errors` is [lanes, episodes, 2]: RMSVE on the current task, mean RMSVE on the others. TD is PT-TD with a permanent part
@@ -54,7 +59,7 @@ def compile_loop(consolidates: bool, buffer: int) -> Callable[..., tuple[np.ndar
     """
 
     @njit(cache=False, fastmath=True)
-    def measure(now: np.ndarray, kept: np.ndarray, tables: Any, task: int) -> tuple[float, float]:
+    def measure(now: np.ndarray, kept: np.ndarray, tables: Any, task: int) -> tuple[Any, Any]:
         current, others = np.float32(0), np.float32(0)
         for state in range(now.size):
             current += tables.weights[state] * (now[state] - tables.values[task, state]) ** 2
@@ -73,7 +78,7 @@ def compile_loop(consolidates: bool, buffer: int) -> Callable[..., tuple[np.ndar
         permanent = np.zeros(len(tables.successors), np.float32)
         combined = np.zeros(len(tables.successors), np.float32)  # V^P + V^T: the only sum that a step needs
         target = np.zeros(len(tables.successors), np.float32)
-        visited = np.zeros(buffer, np.uint8)
+        visited = np.zeros(BUFFER, np.uint8)
         seen, episode, steps, luck = 0, 0, 0, seed
         for segment in range(len(tables.order)):
             if consolidates and segment > 0:
@@ -96,7 +101,7 @@ def compile_loop(consolidates: bool, buffer: int) -> Callable[..., tuple[np.ndar
                     ahead = np.float32(0) if ended else tables.discount * combined[following]
                     error = tables.rewards[task, following] + ahead - combined[state]
                     combined[state] += transient_lr * error
-                    if consolidates and seen < buffer:
+                    if consolidates and seen < BUFFER:
                         visited[seen] = state
                         seen += 1
                     state = following

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import platform
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def execute(experiment: Experiment, preset: str, plan: Plan, seeds: int, out: Pa
                 console.print(f"{name}: already done")
                 continue
             started = time.monotonic()
-            outcome = _live(plan, contender, numbers, name, console)
+            outcome = live(plan, contender, [contender.hypers] * seeds, numbers, name, console)
             seconds = time.monotonic() - started
             tables = _tables(plan, name, contender.hypers, numbers, position * len(numbers), outcome)
             directory.add(tables)
@@ -76,16 +77,19 @@ def execute(experiment: Experiment, preset: str, plan: Plan, seeds: int, out: Pa
     return load(directory.path)
 
 
-def _live(plan: Plan, contender: Contender, seeds: list[int], name: str, console: Console) -> Outcome:
+def live(
+    plan: Plan, contender: Contender, hypers: Sequence[Hypers], seeds: Sequence[int], label: str, console: Console
+) -> Outcome:
+    """Lives the lanes of one contender, telling how far it is; lane i has `hypers[i]` and `seeds[i]`."""
     setting = Setting(contender.agent, plan.world, plan.stream, plan.probe(contender.agent))
     driver = Driver(setting, plan.round_steps)
     started = time.monotonic()
-    with track(console, name, len(seeds) * setting.episodes) as advance:
+    with track(console, label, len(seeds) * setting.episodes) as advance:
 
         def on_progress(progress: Progress) -> None:
             advance(progress.episodes, progress.steps / (time.monotonic() - started))
 
-        return driver.run([contender.hypers] * len(seeds), seeds, on_progress)
+        return driver.run(hypers, seeds, on_progress)
 
 
 def _tables(

@@ -130,6 +130,11 @@ class Results:
         return next(iter(self.description["stream"]["span"].values()))
 
     @property
+    def ticks(self) -> int:
+        """How many ticks a curve has."""
+        return len(self.description["stream"]["order"]) * self.segment_length
+
+    @property
     def switches(self) -> list[int]:
         """Ticks at which a new task begins, the first one left out."""
         return [n * self.segment_length for n in range(1, len(self.description["stream"]["order"]))]
@@ -153,7 +158,7 @@ class Results:
             rows = self.curves.filter(pl.col("lane").is_in(lanes)).sort("lane", "tick")
             for metric in self.metrics:
                 values = rows.filter(pl.col("metric") == metric)["value"].to_numpy()
-                made[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, 0))
+                made[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.ticks))
         return made
 
     def _lanes_of(self, contender: str) -> pl.DataFrame:

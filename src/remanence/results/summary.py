@@ -31,8 +31,7 @@ def summarise(results: Results) -> dict[str, Any]:
 
 def auc(results: Results, contender: str, metric: str) -> np.ndarray:
     """[sound seeds] mean over ticks."""
-    curves = results.matrix(contender, metric)
-    return curves.mean(axis=1, dtype=np.float64) if curves.size else np.empty(0)
+    return results.matrix(contender, metric).mean(axis=1, dtype=np.float64)
 
 
 def segment_ends(results: Results, contender: str, metric: str) -> tuple[np.ndarray, np.ndarray]:

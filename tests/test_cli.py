@@ -1,0 +1,179 @@
+"""The command line from outside: what a person types and what they see."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from remanence.cli import main
+from remanence.experiments import REGISTRY
+
+SMOKE = ("--preset", "smoke")
+
+
+def remanence(*arguments: str | Path) -> int:
+    return main([str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Every registered experiment at smoke size."""
+    out = tmp_path_factory.mktemp("runs")
+    for name in REGISTRY:
+        if (
+            "continuous" not in name and name != "appendix/true-values"
+        ):  # these need true values that take half a minute
+            assert remanence("run", name, *SMOKE, "--out", out) == 0
+    return out
+
+
+def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert remanence("run", "figure2/tabular", *SMOKE, "--out", runs, "--json") == 0
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert set(result) == {"experiment", "preset", "seeds", "contenders", "claims", "seconds"}
+    assert (result["experiment"], result["preset"], result["seeds"]) == ("figure2/tabular", "smoke", 3)
+    assert list(result["contenders"]) == ["TD", "TD-reset", "PT-TD"]
+    facts = result["contenders"]["PT-TD"]
+    assert facts["hypers"] == {"permanent_lr": 0.01, "transient_lr": 0.3, "decay": 0.0}
+    for metric in ("rmsve_current", "rmsve_others"):
+        assert {"auc_mean", "auc_se", "first", "last"} <= set(facts["metrics"][metric])
+        assert len(facts["metrics"][metric]["first"]) == 3
+    assert {"id", "text", "verdict", "evidence"} == set(result["claims"][0])
+    assert "already done" in printed.err
+
+
+def test_same_command_again_runs_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    files = {path: path.stat().st_mtime_ns for path in runs.rglob("*.parquet")}
+    assert remanence("run", "figure2/linear", *SMOKE, "--out", runs) == 0
+    assert capsys.readouterr().err.count("already done") == 3
+    assert {path: path.stat().st_mtime_ns for path in runs.rglob("*.parquet")} == files
+
+
+def test_only_the_missing_contender_runs(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A run that lost one contender gets exactly that one back, bit for bit."""
+    source = next((runs / "figure2/tabular").iterdir())
+    target = tmp_path / "figure2" / "tabular" / source.name
+    target.mkdir(parents=True)
+    for file in source.iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    whole = pl.read_parquet(source / "curves.parquet")
+    lanes = pl.read_parquet(target / "lanes.parquet")
+    lanes.filter(pl.col("contender") != "PT-TD").write_parquet(target / "lanes.parquet")
+    assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path) == 0
+    assert capsys.readouterr().err.count("already done") == 2
+    order = ["lane", "metric", "tick"]
+    assert pl.read_parquet(target / "curves.parquet").sort(order).equals(whole.sort(order))
+
+
+def test_report_is_self_contained(runs: Path, tmp_path: Path) -> None:
+    drawn = [
+        name for name in REGISTRY if name != "appendix/true-values"
+    ]  # its true values at full size take half a minute
+    assert remanence("report", *drawn, "--out", runs, "--to", tmp_path / "page") == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "src=" not in page.split("<script")[0]
+    assert "https://cdn" not in page
+    for name in ("figure2-tabular-curves", "figure2-continuous-curves", "appendix-prediction-evolution-evolution"):
+        assert f'id="{name}"' in page
+        assert (tmp_path / "page" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert (tmp_path / "page" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
+        assert "<svg" in (tmp_path / "page" / f"{name}.svg").read_text()
+    assert "remanence run figure2/tabular --preset smoke --seeds 3" in page
+
+
+def test_show_before_and_after_a_run(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert remanence("show", "figure2/tabular", "--out", tmp_path) == 0
+    assert "Not run yet" in capsys.readouterr().out
+    assert remanence("show", "figure2/tabular", "--out", runs) == 0
+    assert "PT-TD" in capsys.readouterr().out
+    assert remanence("show", next((runs / "figure2/tabular").iterdir()), "--json") == 0
+    assert json.loads(capsys.readouterr().out)["experiment"] == "figure2/tabular"
+
+
+def test_list_names_every_experiment(capsys: pytest.CaptureFixture[str]) -> None:
+    assert remanence("list") == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in REGISTRY)
+    assert remanence("list", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)) == len(REGISTRY)
+
+
+def test_changed_hyper_parameter_is_used_and_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change = ("--set", "TD.lr=0.0", "--contenders", "TD", "--json")
+    assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path, *change) == 0
+    facts = json.loads(capsys.readouterr().out)["contenders"]["TD"]
+    assert facts["hypers"] == {"lr": 0.0}
+    assert facts["metrics"]["rmsve_current"]["auc_mean"] == pytest.approx(0.250261, abs=1e-6)  # it never learns
+
+
+def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    change = ("--set", "TD.lr=1e30", "--contenders", "TD", "--json")
+    assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path, *change) == 0
+    printed = capsys.readouterr()
+    facts = json.loads(printed.out)["contenders"]["TD"]
+    assert facts["diverged"] == [0, 1, 2]
+    assert facts["metrics"]["rmsve_current"]["auc_mean"] is None
+    assert "TD diverged in 3 of 3 lanes" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "figure2/tabluar"), "unknown experiment 'figure2/tabluar': did you mean 'figure2/tabular'?"),
+        (("run", "figure2/tabular", "--preset", "smok"), "did you mean 'smoke'?"),
+        (("run", "figure2/tabular", "--contenders", "PTTD"), "unknown contender 'PTTD': did you mean 'PT-TD'?"),
+        (("run", "figure2/tabular", "--seeds", "0"), "at least one seed; got 0"),
+        (("run", "figure2/tabular", "--seeds", "-3"), "at least one seed; got -3"),
+        (("run", "figure2/tabular", "--set", "TD.lr=-0.1"), "TD.lr must be a finite number that is not negative"),
+        (("run", "figure2/tabular", "--set", "TD.lr=nan"), "TD.lr must be a finite number that is not negative"),
+        (("run", "figure2/tabular", "--set", "PT-TD.decay=1.5"), "PT-TD.decay must be between 0 and 1"),
+        (("run", "figure2/tabular", "--set", "TD.rate=0.1"), "unknown hyper-parameter of TD 'rate'"),
+        (("run", "figure2/tabular", "--set", "nonsense"), "write CONTENDER.HYPER=VALUE"),
+        (("show", "figure9"), "unknown experiment 'figure9'"),
+        (("bench", "predictions"), "did you mean 'prediction'?"),
+        (("report", "figure2/tabular"), "no finished run in"),
+    ],
+)
+def test_a_mistake_is_one_clear_line(
+    arguments: tuple[str, ...],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert remanence(*arguments) == 2
+    printed = capsys.readouterr()
+    assert message in printed.err
+    assert printed.out == ""
+    assert not (tmp_path / "runs").exists()
+
+
+def test_unwritable_out_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("in the way")
+    assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path / "file") == 2
+    assert "choose another --out" in capsys.readouterr().err
+    assert (tmp_path / "file").read_text() == "in the way"
+
+
+def test_full_disk_is_one_clear_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path) == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
+def test_module_runs_as_a_command_and_bad_usage_exits_with_2() -> None:
+    call = [sys.executable, "-m", "remanence.cli", "run"]
+    assert subprocess.run(call, capture_output=True, check=False).returncode == 2

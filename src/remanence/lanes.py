@@ -100,7 +100,7 @@ def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:
     life = jax.vmap(lambda h, seed: lives.born(setting, h, make_key(seed)))(hypers, seeds)
     measured = jax.eval_shape(jax.vmap(lambda one: setting.probe(lives.moment(setting, one))), life)
     record = jax.tree.map(
-        lambda leaf: jnp.full((leaf.shape[0], setting.episodes, *leaf.shape[1:]), jnp.nan, leaf.dtype), measured
+        lambda leaf: jnp.zeros((leaf.shape[0], setting.episodes, *leaf.shape[1:]), leaf.dtype), measured
     )
     return _Carry(life, record)
 

@@ -50,7 +50,7 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
             return jnp.sum(jnp.where(live, by_task, 0.0))
 
         def others(by_task: Array) -> Array:
-            return jnp.sum(jnp.where(live, 0.0, by_task)) / (num_tasks - 1)
+            return jnp.sum(jnp.where(live, 0.0, by_task)) / max(num_tasks - 1, 1)
 
         return {
             "rmsve_current": jnp.sqrt(current(mse_now)),

@@ -31,8 +31,9 @@ class Stream:
             raise UserError(
                 f"a segment must last at least one {type(self.span).__name__[:-1].lower()}; got {self.span.count}"
             )
-        if not all(0 <= task < self.num_tasks for task in self.order):
-            raise UserError(f"a stream of {self.num_tasks} tasks cannot visit task {max(self.order)}")
+        strange = [task for task in self.order if not 0 <= task < self.num_tasks]
+        if strange:
+            raise UserError(f"a stream of {self.num_tasks} tasks cannot visit task {strange[0]}")
 
     @property
     def num_tasks(self) -> int:

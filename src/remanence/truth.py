@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -51,7 +52,7 @@ def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
 def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: int = 10_000, seed: int = 0) -> Truth:
     """Monte Carlo values of the random policy on an even lattice of points, kept in the user's cache directory."""
     points = world.evaluation_points().astype(np.float32)
-    recipe = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 2}
+    recipe = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 3}
 
     def compute() -> dict[str, np.ndarray]:
         goals = np.eye(4, dtype=np.float32)
@@ -65,7 +66,7 @@ def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: in
         values=values,
         weights=np.full(len(points), 1 / len(points)),
         final=np.zeros(len(points), bool),
-        standard_error=np.sqrt(np.maximum(spread, 0) / episodes),
+        standard_error=np.sqrt(np.maximum(spread, 0) / returns.episodes),
     )
 
 
@@ -77,6 +78,7 @@ class Returns(NamedTuple):
 
     mean: np.ndarray  # [tasks, starts]
     second_moment: np.ndarray  # [tasks, tasks, starts]
+    episodes: np.ndarray  # [] how many were played from each start
 
 
 class _Walk(NamedTuple):
@@ -139,10 +141,13 @@ def monte_carlo_returns(
     split = PartitionSpec("walkers")
     program = jax.jit(jax.shard_map(roll, mesh=mesh, in_specs=split, out_specs=split, check_vma=False))
     lanes = np.repeat(np.asarray(starts), walkers, axis=0)
-    lanes = np.concatenate([lanes, lanes[: -len(lanes) % mesh.size]])
+    lanes = np.concatenate([lanes, np.repeat(lanes[-1:], -len(lanes) % mesh.size, axis=0)])
     gains = program(jnp.asarray(lanes), jax.random.split(make_key(seed), len(lanes)))
     gains = np.asarray(gains, np.float64)[: len(starts) * walkers].reshape(len(starts), walkers * each, len(bases))
-    return Returns(gains.mean(axis=1).T, np.einsum("pei,pej->ijp", gains, gains, optimize=True) / (walkers * each))
+    played = np.int64(walkers * each)
+    return Returns(
+        gains.mean(axis=1).T, np.einsum("pei,pej->ijp", gains, gains, optimize=True) / played, np.asarray(played)
+    )
 
 
 def cache_directory() -> Path:
@@ -159,7 +164,7 @@ def _cached(recipe: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[
             return dict(kept)
     except FileNotFoundError:
         pass
-    except (OSError, ValueError, EOFError):
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         path.unlink(missing_ok=True)  # damaged: made again below
     arrays = compute()
     path.parent.mkdir(parents=True, exist_ok=True)

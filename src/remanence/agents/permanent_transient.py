@@ -21,6 +21,7 @@ from remanence import memory
 from remanence.agents.base import AT_SWITCH, Agent, Rhythm
 from remanence.agents.behaviour import Behaviour
 from remanence.agents.td import STATE_VALUE, evaluate
+from remanence.errors import UserError
 from remanence.memory import Ring
 from remanence.types import Key, Transition
 from remanence.updates import decayed, permanent_error
@@ -62,6 +63,8 @@ def pt_td(value: Value, behaviour: Behaviour, example_obs: ArrayLike, buffer: in
         buffer: how many visited states are kept for consolidation; the newest ones if there are more.
         rhythm: when to consolidate; at observed switches, or every k episodes or steps.
     """
+    if buffer < 1:
+        raise UserError(f"a buffer must hold at least one sample; got {buffer}")
 
     def init(key: Key, hypers: PTHypers) -> PTState:
         del hypers
@@ -97,8 +100,11 @@ def pt_td(value: Value, behaviour: Behaviour, example_obs: ArrayLike, buffer: in
             lost=state.lost + memory.overwritten(state.visited),
         )
 
+    def samples_lost(state: PTState) -> Array:
+        return state.lost + memory.overwritten(state.visited)
+
     def inspect(state: PTState, obs: Array) -> dict[str, Array]:
         permanent, transient = value.apply(state.permanent, obs), value.apply(state.transient, obs)
         return {"value": permanent + transient, "permanent": permanent, "transient": transient}
 
-    return Agent(init, act, learn, consolidate, inspect, rhythm, samples_lost=lambda state: state.lost)
+    return Agent(init, act, learn, consolidate, inspect, rhythm, samples_lost=samples_lost)

@@ -1,0 +1,1 @@
+"""Figures, tables and pages. Reads results only; knows no agent and no world."""

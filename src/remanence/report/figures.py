@@ -1,0 +1,113 @@
+"""Learning curves in the paper's look."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import altair as alt
+import numpy as np
+import polars as pl
+
+from remanence.results.statistics import PAPER_Z
+from remanence.results.store import Results
+
+# Okabe and Ito's colours can be told apart with any kind of colour vision. A contender has one colour everywhere.
+COLOURS = {
+    "PT": "#D55E00",
+    "plain": "#0072B2",
+    "reset": "#009E73",
+    "multihead": "#CC79A7",
+    "large-buffer": "#56B4E9",
+    "Random": "#767676",
+}
+MOST_POINTS = 500  # a curve with more is averaged in bins: no screen or page shows more
+
+
+@dataclass(frozen=True)
+class Line:
+    """One metric drawn per contender."""
+
+    metric: str
+    label: str
+    dotted: bool = False
+
+
+def colour(contender: str) -> str:
+    """The colour of a contender, by its family."""
+    if contender.startswith("PT"):
+        return COLOURS["PT"]
+    return next((shade for kind, shade in COLOURS.items() if contender.endswith(kind)), COLOURS["plain"])
+
+
+def learning_curves(
+    results: Results, lines: Sequence[Line], title: str, x: str, y: str, width: int = 560, height: int = 300
+) -> alt.TopLevelMixin:
+    """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch."""
+    names = results.contenders
+    rows = pl.concat(_band(results, name, line) for name in names for line in lines)
+    colours = alt.Color(
+        "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
+    )
+    labels, dashes = [line.label for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
+    dash = alt.StrokeDash("measure:N", scale=alt.Scale(domain=labels, range=dashes), legend=_legend("measured on"))
+    along = alt.X("tick:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
+    up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=True))
+    base = alt.Chart(alt.Data(values=rows.to_dicts()))
+    band = base.mark_area(opacity=0.2).encode(
+        x=along, y=alt.Y("low:Q", title=y), y2="high:Q", color=colours, detail="measure:N"
+    )
+    curve = base.mark_line(strokeWidth=1.6).encode(
+        x=along,
+        y=up,
+        color=colours,
+        strokeDash=dash,
+        tooltip=[
+            alt.Tooltip("contender:N", title="agent"),
+            alt.Tooltip("measure:N", title="measured on"),
+            alt.Tooltip("tick:Q", title=x),
+            alt.Tooltip("mean:Q", format=".4f"),
+            alt.Tooltip("low:Q", format=".4f"),
+            alt.Tooltip("high:Q", format=".4f"),
+        ],
+    )
+    rules = (
+        alt.Chart(alt.Data(values=[{"tick": tick} for tick in results.switches]))
+        .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
+        .encode(x="tick:Q")
+    )
+    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands; dashed rules: the task changes"
+    return (
+        alt.layer(rules, band, curve)
+        .properties(width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)]))
+    )
+
+
+def left_out(results: Results) -> list[str]:
+    """A line for each contender some of whose lanes are not in the averages."""
+    counts = {name: len(results.diverged(name)) for name in results.contenders}
+    return [f"{name}: {count} of {len(results.seeds)} lanes diverged, not shown" for name, count in counts.items() if count]
+
+
+def _band(results: Results, contender: str, line: Line) -> pl.DataFrame:
+    curves = results.matrix(contender, line.metric)
+    columns = {"tick": [], "mean": [], "low": [], "high": []}
+    if curves.size:
+        binned, ticks = _binned(curves)
+        mean = binned.mean(axis=0)
+        margin = PAPER_Z * binned.std(axis=0, ddof=1) / np.sqrt(len(binned)) if len(binned) > 1 else np.zeros_like(mean)
+        columns = {"tick": ticks, "mean": mean, "low": mean - margin, "high": mean + margin}
+    rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
+    return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.label))
+
+
+def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Averages neighbouring ticks until at most `MOST_POINTS` remain: [seeds, bins] and the last tick of each bin."""
+    width = -(-curves.shape[1] // MOST_POINTS)
+    bins = curves.shape[1] // width
+    kept = curves[:, : bins * width].astype(np.float64)
+    return kept.reshape(len(curves), bins, width).mean(axis=2), np.arange(1, bins + 1) * width
+
+
+def _legend(title: str) -> alt.Legend:
+    return alt.Legend(title=title, orient="right", symbolType="stroke", symbolStrokeWidth=2.5, symbolOpacity=1)

@@ -1,0 +1,187 @@
+"""A self-contained page: interactive figures, tables, claims and how to repeat each run. Works without a network."""
+
+from __future__ import annotations
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from remanence.results.claims import Claim
+from remanence.results.store import Results
+from remanence.results.summary import summarise
+
+STATIC = ("svg", "png", "pdf")
+FONT = "Helvetica, Arial, sans-serif"
+VERDICT_CLASS = {"reproduced": "good", "not reproduced": "bad"}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One experiment of the report."""
+
+    title: str
+    where: str
+    """where it stands in the paper"""
+    results: Results
+    charts: Mapping[str, alt.TopLevelMixin]
+    claims: Sequence[Claim]
+    headline: Sequence[str]
+    remarks: Sequence[str]
+
+    @property
+    def anchor(self) -> str:
+        return self.results.experiment.replace("/", "-")
+
+
+def write_report(sections: Sequence[Section], to: Path) -> Path:
+    """Writes `index.html` and a static copy of every figure; returns the page's path."""
+    to.mkdir(parents=True, exist_ok=True)
+    written, specs = [], {}
+    for section in sections:
+        pictures = []
+        for name, chart in section.charts.items():
+            stem = f"{section.anchor}-{name}"
+            styled = _styled(chart)
+            for suffix in STATIC:
+                styled.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
+            specs[stem] = styled.to_dict()
+            pictures.append(stem)
+        written.append(_section(section, pictures))
+    links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a></li>' for one in sections)
+    path = to / "index.html"
+    path.write_text(_page(links, written, specs), encoding="utf-8")
+    return path
+
+
+def _styled(chart: Any) -> Any:
+    return (
+        chart.configure(font=FONT, background="white")
+        .configure_view(stroke=None)
+        .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee")
+        .configure_title(fontSize=14, subtitleFontSize=11, subtitleColor="#555555", anchor="start")
+        .configure_legend(labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
+        .configure_facet(spacing=8)
+    )
+
+
+def command(results: Results) -> str:
+    """The command that repeats a run."""
+    return f"remanence run {results.experiment} --preset {results.preset} --seeds {len(results.seeds)}"
+
+
+def _section(section: Section, pictures: list[str]) -> str:
+    results = section.results
+    figures = "".join(
+        f'<figure><div class="chart" id="{stem}"></div><figcaption>'
+        + " · ".join(f'<a href="{stem}.{suffix}">{suffix.upper()}</a>' for suffix in STATIC)
+        + "</figcaption></figure>"
+        for stem in pictures
+    )
+    remarks = "".join(f"<p>{html.escape(remark)}</p>" for remark in section.remarks)
+    repeat = f"<p>Repeat: <code>{html.escape(command(results))}</code></p>" + _description(results)
+    return (
+        f'<section id="{section.anchor}"><h2>{html.escape(section.title)}</h2>'
+        f"<p class=where>{html.escape(section.where)} · <code>{results.experiment}</code> · preset {results.preset}</p>"
+        f"{figures}{_summary_table(results, section.headline)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
+    )
+
+
+def _summary_table(results: Results, headline: Sequence[str]) -> str:
+    metrics = results.first_metrics(headline)
+    if not metrics:
+        return ""
+    head = "".join(f"<th colspan=3>{metric}</th>" for metric in metrics)
+    subhead = "<th>AUC, mean ± s.e.</th><th>after a switch</th><th>before the next</th>" * len(metrics)
+    rows = []
+    for name, facts in summarise(results).items():
+        hypers = ", ".join(f"{key} {value:g}" for key, value in facts["hypers"].items())
+        diverged = f' <span class=bad>{len(facts["diverged"])} lanes diverged</span>' if facts["diverged"] else ""
+        cells = "".join(_summary_cells(facts["metrics"][metric]) for metric in metrics)
+        rows.append(f"<tr><td>{name}{diverged}</td><td>{hypers}</td>{cells}</tr>")
+    return (
+        f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyper-parameters</th>{head}</tr><tr>{subhead}</tr></thead>"
+        f"<tbody>{''.join(rows)}</tbody></table>"
+        "<p class=note>“After a switch” and “before the next”: means over segments of the first and the last episode; the first "
+        "segment, which follows no switch, counts only in the latter.</p>"
+    )
+
+
+def _summary_cells(facts: dict[str, Any]) -> str:
+    if facts["auc_mean"] is None:
+        return "<td>–</td><td>–</td><td>–</td>"
+    error = "" if facts["auc_se"] is None else f" ± {facts['auc_se']:.4f}"
+    after = facts["first"][1:]
+    first = f"{sum(after) / len(after):.4f}" if after else "–"
+    last = f"{sum(facts['last']) / len(facts['last']):.4f}"
+    return f"<td>{facts['auc_mean']:.4f}{error}</td><td>{first}</td><td>{last}</td>"
+
+
+def _claims_table(claims: Sequence[Claim]) -> str:
+    if not claims:
+        return ""
+    rows = "".join(
+        f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{one.verdict}</td>'
+        f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence)}</td></tr>"
+        for one in claims
+    )
+    return (
+        f"<table class=claims><thead><tr><th>verdict</th><th>what the paper says</th><th>evidence</th></tr></thead><tbody>{rows}</tbody>"
+        "</table><p class=note>A claim is decided if the 90 % interval of the paired difference over seeds lies on one side of 0.</p>"
+    )
+
+
+def _description(results: Results) -> str:
+    text = html.escape(json.dumps(results.description, indent=2))
+    return f"<details><summary>Description of this run ({results.path.name})</summary><pre>{text}</pre></details>"
+
+
+def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
+    # "</" would end the script element from inside a string.
+    data = json.dumps(specs, allow_nan=False).replace("</", "<\\/")
+    script = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>remanence report</title>
+<style>{_STYLE}</style>
+</head>
+<body>
+<main>
+<h1>remanence report</h1>
+<p>Continual reinforcement learning with a permanent and a transient value function. Hover over a curve for its numbers.</p>
+<nav><ol>{links}</ol></nav>
+{"".join(sections)}
+</main>
+<script type="module">{script}
+const specs = {data};
+for (const [id, spec] of Object.entries(specs))
+  window.embedChart(document.getElementById(id), spec, {{actions: false, renderer: "svg"}});
+</script>
+</body>
+</html>
+"""
+
+
+_STYLE = """
+body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: #222; margin: 0; background: #fff; }
+main { max-width: 1080px; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; }
+h1 { font-size: 1.7rem; margin: 0 0 .3rem; }
+h2 { font-size: 1.25rem; margin: 2.6rem 0 .1rem; border-top: 1px solid #ddd; padding-top: 1.3rem; }
+.where, .note, figcaption { color: #666; font-size: .85rem; margin: .1rem 0 .8rem; }
+figure { margin: .6rem 0 1rem; overflow-x: auto; }
+table { border-collapse: collapse; font-size: .85rem; margin: .6rem 0 .2rem; }
+th, td { text-align: left; padding: .28rem .7rem .28rem 0; vertical-align: top; border-bottom: 1px solid #eee; }
+th { font-weight: 600; }
+.claims td:first-child { white-space: nowrap; }
+.good { color: #00704f; font-weight: 600; } .bad { color: #b03a00; font-weight: 600; } .open { color: #666; }
+code, pre { font-size: .85em; background: #f5f5f5; padding: .1em .3em; }
+pre { padding: .8em; overflow-x: auto; max-height: 24rem; }
+"""

@@ -10,7 +10,7 @@ from jax import Array
 from conftest import GRID, TASKS, TD, TD_RESET, brute_force_values, key_stub, same, transition
 from remanence.agents import AT_SWITCH, TDHypers, td
 from remanence.agents.behaviour import uniform
-from remanence.agents.td import evaluate
+from remanence.agents.td import PREDICTION, improve
 from remanence.lanes import Driver
 from remanence.life import Setting
 from remanence.probes import value_maps
@@ -46,7 +46,7 @@ def test_linear_step_by_hand() -> None:
     """A row and a column weight each take the whole step: v(12) = 1 + 2 = 3, v(13) = 1 − 1 = 0, δ = 1 − 3 = −2."""
     weights = np.zeros((10, 1), np.float32)
     weights[[2, 7, 8], 0] = 1, 2, -1
-    after = evaluate(linear(row_and_column(5)), jnp.asarray(weights), jnp.float32(0.5), transition(12, 1, 13))
+    after = improve(PREDICTION, linear(row_and_column(5)), jnp.asarray(weights), jnp.float32(0.5), transition(12, 1, 13))
     weights[[2, 7], 0] = 0, 1
     np.testing.assert_array_equal(after, weights)
 

@@ -2,7 +2,8 @@
 
 Lanes step together in *rounds* of a few steps. After a round, measurements are taken for lanes whose episode has ended and
 their next episode begins; a lane therefore waits for half a round per episode, and the probe is paid once per
-round instead of at every step. When all lanes of a device rest, those that are due consolidate.
+round instead of at every step. When enough lanes of a device rest, those that are due consolidate: all of them where
+lanes take equally long, fewer where the slowest would keep the others waiting.
 """
 
 from __future__ import annotations
@@ -53,7 +54,9 @@ class _Carry(NamedTuple):
 class Driver:
     """A compiled program for lanes that share agent, world, stream and probe, and differ in hyper-parameters and seed."""
 
-    def __init__(self, setting: Setting, round_steps: int = 8, rounds_per_chunk: int | None = None) -> None:
+    def __init__(
+        self, setting: Setting, round_steps: int = 8, meet_at: float = 1.0, rounds_per_chunk: int | None = None
+    ) -> None:
         setting.check()
         self.setting = setting
         self.rounds_per_chunk = rounds_per_chunk
@@ -62,7 +65,8 @@ class Driver:
         by_lane, shared = PartitionSpec(LANES), PartitionSpec()
         self._begin = jax.jit(spread(partial(_begin, setting), in_specs=(by_lane, by_lane)))
         self._advance = jax.jit(
-            spread(partial(_advance, setting, round_steps), in_specs=(by_lane, by_lane, shared)), donate_argnums=1
+            spread(partial(_advance, setting, round_steps, meet_at), in_specs=(by_lane, by_lane, shared)),
+            donate_argnums=1,
         )
 
     def run(
@@ -105,8 +109,10 @@ def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:
     return _Carry(life, record)
 
 
-def _advance(setting: Setting, round_steps: int, hypers: Hypers, carry: _Carry, rounds: Array) -> _Carry:
-    """Up to `rounds` rounds for the lanes of one device, consolidating whenever all of them rest."""
+def _advance(
+    setting: Setting, round_steps: int, meet_at: float, hypers: Hypers, carry: _Carry, rounds: Array
+) -> _Carry:
+    """Up to `rounds` rounds for the lanes of one device, consolidating whenever enough of them rest."""
 
     def every_lane(function: Callable, *arguments: Any) -> Any:
         return jax.vmap(partial(function, setting), axis_name=LANES)(*arguments)
@@ -126,9 +132,9 @@ def _advance(setting: Setting, round_steps: int, hypers: Hypers, carry: _Carry, 
         )
         return _Carry(every_lane(lives.turn_page, life), record)
 
-    def live_until_all_rest(state: tuple[_Carry, Array]) -> tuple[_Carry, Array]:
+    def live_until_enough_rest(state: tuple[_Carry, Array]) -> tuple[_Carry, Array]:
         carry, done = jax.lax.while_loop(
-            lambda state: ~jnp.all(state[0].life.resting) & (state[1] < rounds),
+            lambda state: (jnp.mean(state[0].life.resting) < meet_at) & (state[1] < rounds),
             lambda state: (play_round(state[0]), state[1] + 1),
             state,
         )
@@ -138,4 +144,4 @@ def _advance(setting: Setting, round_steps: int, hypers: Hypers, carry: _Carry, 
         carry, done = state
         return ~jnp.all(every_lane(lives.is_over, carry.life)) & (done < rounds)
 
-    return jax.lax.while_loop(more_to_live, live_until_all_rest, (carry, jnp.int32(0)))[0]
+    return jax.lax.while_loop(more_to_live, live_until_enough_rest, (carry, jnp.int32(0)))[0]

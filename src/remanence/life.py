@@ -104,7 +104,7 @@ def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
     """A life before its first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
     world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0)))
-    return Life(
+    newborn = Life(
         keys=Keys(k_steps, k_resets, k_consolidations),
         agent=setting.agent.init(k_agent, hypers),
         world=world,
@@ -116,6 +116,7 @@ def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
         ended=jnp.bool_(False),
         resting=jnp.bool_(False),
     )
+    return newborn._replace(resting=is_due(setting, newborn))
 
 
 def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
@@ -178,7 +179,7 @@ def is_due(setting: Setting, life: Life) -> Array:
     """Whether the agent has lived through its period and not yet consolidated."""
     if setting.period is None:
         return jnp.bool_(False)
-    clock = life.step if isinstance(setting.period, Steps) else life.episode
+    clock = life.step if isinstance(setting.period, Steps) else life.episode + setting.period.lead
     return clock // setting.period.count > life.consolidations
 
 

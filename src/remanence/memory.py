@@ -24,7 +24,7 @@ class Ring(NamedTuple):
 
 
 def make_ring(example: Any, capacity: int) -> Ring:
-    """An empty ring for items like `example`."""
+    """An empty ring for items like `example`, whose type also decides how much room each takes."""
     items = jax.tree.map(lambda leaf: jnp.zeros((capacity + 1, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
     return Ring(items, jnp.int32(0))
 
@@ -36,7 +36,7 @@ def capacity(ring: Ring) -> int:
 def append(ring: Ring, item: Any, real: Array) -> Ring:
     """Adds `item`, over the oldest one if the ring is full; does nothing visible unless `real`."""
     slot = jnp.where(real, ring.count % capacity(ring), capacity(ring))
-    items = jax.tree.map(lambda leaf, value: leaf.at[slot].set(value), ring.items, item)
+    items = jax.tree.map(lambda leaf, value: leaf.at[slot].set(jnp.asarray(value, leaf.dtype)), ring.items, item)
     return Ring(items, ring.count + real)
 
 

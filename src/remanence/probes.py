@@ -62,12 +62,34 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
     return measure
 
 
-def value_maps(agent: Agent, points: np.ndarray) -> Probe:
-    """What the agent believes of every point, part by part: {"value": [points], …}."""
+def episode_return(best: np.ndarray) -> Probe:
+    """What the episode brought (paper, §5.2).
+
+    Args: best: [tasks] the optimal value of the start, for regret.
+
+        return                 Σ_t γ^t R_{t+1}, as in the published figures
+        return_undiscounted    Σ_t R_{t+1}
+        regret                 best − return
+        steps                  how long it took
+    """
+    optimum = jnp.asarray(best, jnp.float32)
 
     def measure(moment: Moment) -> dict[str, Array]:
-        beliefs = jax.vmap(lambda point: agent.inspect(moment.agent, point))(jnp.asarray(points))
-        return {part: belief[:, 0] for part, belief in beliefs.items()}
+        return {
+            "return": moment.tally.discounted,
+            "return_undiscounted": moment.tally.reward,
+            "regret": optimum[moment.task_id] - moment.tally.discounted,
+            "steps": moment.tally.steps.astype(jnp.float32),
+        }
+
+    return measure
+
+
+def value_maps(agent: Agent, points: np.ndarray) -> Probe:
+    """What the agent believes of every point, part by part: {"value": [points, outputs], …}."""
+
+    def measure(moment: Moment) -> dict[str, Array]:
+        return jax.vmap(lambda point: agent.inspect(moment.agent, point))(jnp.asarray(points))
 
     return measure
 

@@ -78,6 +78,6 @@ def make_key(seed: int | Array) -> Key:
     return jax.random.key(seed, impl=_FLAT_THREEFRY)
 
 
-def pick(key: Key, count: int) -> Array:
+def pick(key: Key, count: int | Array) -> Array:
     """One of 0 … count-1, uniformly: one hash, where `jax.random.randint` takes four."""
     return jnp.minimum((jax.random.uniform(key) * count).astype(jnp.int32), count - 1)

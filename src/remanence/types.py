@@ -41,9 +41,10 @@ class Transition(NamedTuple):
 
 @dataclass(frozen=True)
 class Episodes:
-    """A span counted in episodes."""
+    """A span counted in episodes; `lead` counts as if so many episodes had been lived before the first."""
 
     count: int
+    lead: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
+import jax
+import jax.numpy as jnp
 from jax import Array
 
+from remanence.errors import UserError
 from remanence.random import pick
 from remanence.types import Hypers, Key
 
@@ -21,3 +24,23 @@ def uniform(actions: int) -> Behaviour:
         return pick(key, actions)
 
     return behave
+
+
+def epsilon_greedy(epsilon: float) -> Behaviour:
+    """A best action, any of them equally likely if several tie; with probability ε, any action at all."""
+    if not 0.0 <= epsilon <= 1.0:
+        raise UserError(f"epsilon must be in [0, 1]; got {epsilon}")
+
+    def behave(values: Array, hypers: Hypers, key: Key) -> Array:
+        del hypers
+        k_explore, k_choose = jax.random.split(key)
+        candidates = (values == jnp.max(values)) | (jax.random.uniform(k_explore) < epsilon)
+        return _pick_among(k_choose, candidates)
+
+    return behave
+
+
+def _pick_among(key: Key, candidates: Array) -> Array:
+    """The index of one of the candidates, [actions] bool, all equally likely; the last action if there are none (NaN)."""
+    rank = pick(key, jnp.sum(candidates))
+    return jnp.minimum(jnp.sum(jnp.cumsum(candidates) <= rank), candidates.shape[0] - 1).astype(jnp.int32)

@@ -1,21 +1,33 @@
-"""TD learning, with or without a reset at each switch."""
+"""TD learning and Q-learning: one learner, with or without a reset at each switch."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
 from remanence.agents.base import AT_SWITCH, Agent
-from remanence.agents.behaviour import Behaviour
+from remanence.agents.behaviour import Behaviour, uniform
 from remanence.types import Hypers, Key, Transition
 from remanence.updates import td_error
 from remanence.values import Value
 
-STATE_VALUE = 0  # the one output of a value function used for prediction
+
+class Problem(NamedTuple):
+    """What is learned: which output of the value function a transition is about, and what the next state is worth."""
+
+    output: Callable[[Array], Any]  # action [] -> output []
+    bootstrap: Callable[[Array], Array]  # values of the next state [outputs] -> []
+
+
+PREDICTION = Problem(output=lambda _: 0, bootstrap=lambda values: values[0])  # the value of the policy being followed
+CONTROL = Problem(
+    output=lambda action: action, bootstrap=jnp.max
+)  # the value of acting greedily from the next state on
 
 
 @jax.tree_util.register_dataclass
@@ -26,17 +38,20 @@ class TDHypers:
     lr: float | Array
 
 
-def evaluate(value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
-    """One semi-gradient TD(0) step:  w ← w + α δ_t ∇v(S_t)   (paper, §2, and Eq. 5 when `value` is V^P + V^T)."""
-    now = value.apply(weights, transition.obs)[STATE_VALUE]
-    then = value.apply(weights, transition.next_obs)[STATE_VALUE]
+def improve(problem: Problem, value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
+    """One semi-gradient step:  w ← w + α δ_t ∇v(S_t)
+
+    For prediction v is the state value (paper, §2, and Eq. 5 when `value` is V^P + V^T); for control it is the value of the
+    action taken, and the next state counts with its best action (Q-learning; App. A when `value` is Q^P + Q^T).
+    """
+    output = problem.output(transition.action)
+    now = value.apply(weights, transition.obs)[output]
+    then = problem.bootstrap(value.apply(weights, transition.next_obs))
     error = td_error(now, transition.reward, transition.discount, then)
-    return value.nudge(weights, transition.obs, STATE_VALUE, jnp.where(transition.real, lr * error, 0.0))
+    return value.nudge(weights, transition.obs, output, jnp.where(transition.real, lr * error, 0.0))
 
 
-def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
-    """TD learning; with `reset`, the weights start anew at every switch the agent is told of."""
-
+def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) -> Agent:
     def init(key: Key, hypers: TDHypers) -> Any:
         del hypers
         return value.init(key)
@@ -46,7 +61,7 @@ def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
 
     def learn(weights: Any, hypers: TDHypers, transition: Transition, key: Key) -> Any:
         del key
-        return evaluate(value, weights, hypers.lr, transition)
+        return improve(problem, value, weights, hypers.lr, transition)
 
     def consolidate(weights: Any, hypers: TDHypers, key: Key) -> Any:
         return init(key, hypers) if reset else weights
@@ -55,3 +70,36 @@ def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
         return {"value": value.apply(weights, obs)}
 
     return Agent(init, act, learn, consolidate, inspect, rhythm=AT_SWITCH if reset else None)
+
+
+def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
+    """TD learning; with `reset`, the weights start anew at every switch the agent is told of."""
+    return _learner(PREDICTION, value, behaviour, reset)
+
+
+def q_learning(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
+    """Q-learning; with `reset`, the weights start anew at every switch the agent is told of."""
+    return _learner(CONTROL, value, behaviour, reset)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class NoHypers:
+    """For agents that learn nothing."""
+
+
+def random_agent(actions: int) -> Agent:
+    """Acts uniformly and learns nothing."""
+    behaviour = uniform(actions)
+
+    def act(state: Array, hypers: Hypers, obs: Array, key: Key) -> Array:
+        del obs
+        return behaviour(state, hypers, key)
+
+    return Agent(
+        init=lambda *_: jnp.float32(0),
+        act=act,
+        learn=lambda state, *_: state,
+        consolidate=lambda state, *_: state,
+        inspect=lambda *_: {"value": jnp.zeros(actions)},
+    )

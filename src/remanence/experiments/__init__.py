@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from remanence.errors import unknown
-from remanence.experiments import appendix_values, figure2
+from remanence.experiments import appendix_values, figure2, figure3
 from remanence.experiments.base import Experiment
 
 REGISTRY: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (*figure2.EXPERIMENTS, *appendix_values.EXPERIMENTS)
+    experiment.name: experiment
+    for experiment in (*figure2.EXPERIMENTS, *figure3.EXPERIMENTS, *appendix_values.EXPERIMENTS)
 }
 
 

@@ -29,7 +29,7 @@ def _map_probe(agent: Agent) -> Probe:
 
 def _evolution_plan() -> Plan:
     tabular = PANELS[0].plan(PAPER)
-    return dataclasses.replace(tabular.select(["TD", "PT-TD"]), probe=_map_probe, map_ticks=EVOLUTION_TICKS)
+    return dataclasses.replace(tabular.select(["TD", "PT-TD"]), maps=_map_probe, map_ticks=EVOLUTION_TICKS)
 
 
 def _values_plan() -> Plan:
@@ -37,7 +37,7 @@ def _values_plan() -> Plan:
         world=GRID,
         stream=corner_grid_stream(),
         contenders={},
-        probe=_map_probe,
+        probe=lambda _: lambda _: {},
         truth=f"exact (discrete), Monte Carlo with {TRUTH_EPISODES} episodes per point (continuous)",
         seeds=1,
     )

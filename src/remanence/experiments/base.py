@@ -47,8 +47,12 @@ class Plan:
     """how the true values are known, in words: goes into the description of a run"""
     seeds: int = 30
     round_steps: int = 8
+    meet_at: float = 1.0
+    """the share of lanes that must rest before those that are due consolidate"""
+    maps: Callable[[Agent], Probe] | None = None
+    """what is kept as a picture: beliefs about every point"""
     map_ticks: tuple[int, ...] = ()
-    """episodes after which pictures (measurements with one value per point) are kept"""
+    """episodes after which pictures are kept"""
 
     def select(self, names: Iterable[str]) -> Plan:
         """The same plan with some of its contenders."""
@@ -70,6 +74,16 @@ class Plan:
         new = dataclasses.replace(old, hypers=dataclasses.replace(old.hypers, **{hyper: value}))
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
 
+    def over(self, contender: str, hyper: str, values: tuple[float, ...]) -> Plan:
+        """The same plan, searching other values of one hyper-parameter."""
+        if not values:
+            raise UserError(f"the grid of {contender}.{hyper} is empty: give at least one value")
+        for value in values:
+            self.override(contender, hyper, value)  # checks names and value
+        old = self.contenders[contender]
+        new = dataclasses.replace(old, search={**old.search, hyper: values})
+        return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -89,6 +103,8 @@ class Experiment:
     """the metrics a reader looks at first"""
     remarks: tuple[str, ...] = ()
     """what a reader must know to judge the result"""
+    sweep_of: str = ""
+    """for a sensitivity figure: the experiment whose settings are all run"""
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:

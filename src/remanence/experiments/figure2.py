@@ -40,7 +40,7 @@ def _corner_grid_plan(features: Features, code: str, chosen: StepSizes) -> Plan:
     return Plan(
         world=GRID,
         stream=corner_grid_stream(),
-        contenders=contenders(features, code, np.int32(0), 4096, chosen),
+        contenders=contenders(features, code, np.int16(0), 4096, chosen),
         probe=_corner_grid_error,
         truth="exact (linear solve)",
     )

@@ -15,10 +15,11 @@ import polars as pl
 from rich.console import Console
 
 from remanence import __version__
+from remanence.agents.base import Agent
 from remanence.errors import UserError
 from remanence.experiments.base import Contender, Experiment, Plan
 from remanence.lanes import Driver, Outcome, Progress
-from remanence.life import Setting
+from remanence.life import Probe, Setting
 from remanence.progress import track
 from remanence.results.store import Results, RunDirectory, load
 from remanence.types import Hypers
@@ -81,8 +82,8 @@ def live(
     plan: Plan, contender: Contender, hypers: Sequence[Hypers], seeds: Sequence[int], label: str, console: Console
 ) -> Outcome:
     """Lives the lanes of one contender, telling how far it is; lane i has `hypers[i]` and `seeds[i]`."""
-    setting = Setting(contender.agent, plan.world, plan.stream, plan.probe(contender.agent))
-    driver = Driver(setting, plan.round_steps)
+    setting = Setting(contender.agent, plan.world, plan.stream, _measure(plan, contender.agent))
+    driver = Driver(setting, plan.round_steps, plan.meet_at)
     started = time.monotonic()
     with track(console, label, len(seeds) * setting.episodes) as advance:
 
@@ -92,14 +93,19 @@ def live(
         return driver.run(hypers, seeds, on_progress)
 
 
+def _measure(plan: Plan, agent: Agent) -> Probe:
+    """All that a run keeps: numbers, and beliefs where pictures are wanted."""
+    numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else lambda _: {}
+    return lambda moment: {"curves": numbers(moment), "maps": pictures(moment)}
+
+
 def _tables(
     plan: Plan, name: str, hypers: Hypers, seeds: list[int], first_lane: int, outcome: Outcome
 ) -> dict[str, pl.DataFrame]:
     """The outcome of one contender as rows."""
     lanes = first_lane + np.arange(len(seeds), dtype=np.int32)
-    scalars = {metric: values for metric, values in outcome.record.items() if values.ndim == 2}
-    pictures = {part: values for part, values in outcome.record.items() if values.ndim == 3}
-    sound = np.all([np.isfinite(v).all(axis=tuple(range(1, v.ndim))) for v in outcome.record.values()], axis=0)
+    record = outcome.record
+    sound = np.all([np.isfinite(leaf).reshape(len(lanes), -1).all(axis=1) for leaf in jax.tree.leaves(record)], axis=0)
     tables = {
         "lanes": pl.DataFrame(
             {
@@ -114,18 +120,11 @@ def _tables(
             }
         )
     }
-    if scalars:
-        tables["curves"] = pl.concat(_long(lanes, values, metric=metric) for metric, values in scalars.items())
-    if pictures:
-        ticks = np.array(plan.map_ticks)
+    if record["curves"]:
+        tables["curves"] = pl.concat(_long(lanes, values, metric=metric) for metric, values in record["curves"].items())
+    if record["maps"]:
         tables["maps"] = pl.concat(
-            _long(lanes, values[:, ticks - 1].reshape(len(lanes), -1), part=part)
-            .with_columns(
-                tick=pl.Series(np.tile(np.repeat(ticks, values.shape[2]), len(lanes)), dtype=pl.Int32),
-                point=pl.Series(np.tile(np.arange(values.shape[2]), len(lanes) * len(ticks)), dtype=pl.Int32),
-            )
-            .select("lane", "tick", "part", "point", "value")
-            for part, values in pictures.items()
+            _map_rows(lanes, plan.map_ticks, values, part) for part, values in record["maps"].items()
         )
     return tables
 
@@ -140,6 +139,18 @@ def _long(lanes: np.ndarray, values: np.ndarray, **constant: str) -> pl.DataFram
             **constant,
             "value": values.ravel(),
         }
+    )
+
+
+def _map_rows(lanes: np.ndarray, ticks: Sequence[int], values: np.ndarray, part: str) -> pl.DataFrame:
+    """[lanes, episodes, points, outputs] at the chosen ticks, as one row per value."""
+    kept = values[:, np.array(ticks) - 1]
+    axes = np.meshgrid(
+        lanes, np.array(ticks, np.int32), *(np.arange(n, dtype=np.int32) for n in kept.shape[2:]), indexing="ij"
+    )
+    lane, tick, point, output = (axis.ravel() for axis in axes)
+    return pl.DataFrame(
+        {"lane": lane, "tick": tick, "part": part, "point": point, "output": output, "value": kept.ravel()}
     )
 
 

@@ -50,7 +50,11 @@ def learning_curves(
         "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
     )
     labels, dashes = [line.label for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
-    dash = alt.StrokeDash("measure:N", scale=alt.Scale(domain=labels, range=dashes), legend=_legend("measured on"))
+    dash = alt.StrokeDash(
+        "measure:N",
+        scale=alt.Scale(domain=labels, range=dashes),
+        legend=_legend("measured on") if len(lines) > 1 else None,
+    )
     along = alt.X("tick:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
     up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=True))
     base = alt.Chart(alt.Data(values=rows.to_dicts()))
@@ -77,16 +81,17 @@ def learning_curves(
         .encode(x="tick:Q")
     )
     subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands; dashed rules: the task changes"
-    return (
-        alt.layer(rules, band, curve)
-        .properties(width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)]))
+    return alt.layer(rules, band, curve).properties(
+        width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
     )
 
 
 def left_out(results: Results) -> list[str]:
     """A line for each contender some of whose lanes are not in the averages."""
     counts = {name: len(results.diverged(name)) for name in results.contenders}
-    return [f"{name}: {count} of {len(results.seeds)} lanes diverged, not shown" for name, count in counts.items() if count]
+    return [
+        f"{name}: {count} of {len(results.seeds)} lanes diverged, not shown" for name, count in counts.items() if count
+    ]
 
 
 def _band(results: Results, contender: str, line: Line) -> pl.DataFrame:

@@ -41,7 +41,10 @@ def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMix
     ticks = results.maps["tick"].unique().sort().to_list()
     labels = {tick: f"episode {tick}, task {order[(tick - 1) // span] + 1}" for tick in ticks}
     top = float(np.ceil(truth.max() * 10) / 10)
-    values, corrections = alt.Scale(scheme="viridis", domain=[0, top]), alt.Scale(scheme="blueorange", domain=[-top, top])
+    values, corrections = (
+        alt.Scale(scheme="viridis", domain=[0, top]),
+        alt.Scale(scheme="blueorange", domain=[-top, top]),
+    )
     rows = [_strip(_truth_rows(truth, order, span, ticks), labels, size, "true value", values, heading=True)]
     shown = (
         ("TD", "value", "TD", values),
@@ -54,7 +57,10 @@ def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMix
             rows.append(_strip(_mean_map(results, contender, part), labels, size, label, scale))
     title = alt.TitleParams(
         "How predictions evolve",
-        subtitle=["after the given number of episodes; the task changes every " + f"{span} episodes", "PT-TD = permanent + transient"],
+        subtitle=[
+            "after the given number of episodes; the task changes every " + f"{span} episodes",
+            "PT-TD = permanent + transient",
+        ],
     )
     return alt.vconcat(*rows, spacing=6).resolve_scale(color="independent").properties(title=title)
 
@@ -78,7 +84,10 @@ def _strip(
     """One row of squares, one per tick."""
     row, column = np.divmod(values["point"].to_numpy(), size)
     table = values.with_columns(
-        x=pl.Series(column), y=pl.Series(row), value=pl.col("value").round(3), when=pl.col("tick").replace_strict(labels)
+        x=pl.Series(column),
+        y=pl.Series(row),
+        value=pl.col("value").round(3),
+        when=pl.col("tick").replace_strict(labels),
     ).drop("point", "tick")
     base = alt.Chart(alt.Data(values=table.to_dicts())).encode(x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None))
     squares = base.mark_rect().encode(

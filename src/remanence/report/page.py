@@ -101,7 +101,7 @@ def _summary_table(results: Results, headline: Sequence[str]) -> str:
     rows = []
     for name, facts in summarise(results).items():
         hypers = ", ".join(f"{key} {value:g}" for key, value in facts["hypers"].items())
-        diverged = f' <span class=bad>{len(facts["diverged"])} lanes diverged</span>' if facts["diverged"] else ""
+        diverged = f" <span class=bad>{len(facts['diverged'])} lanes diverged</span>" if facts["diverged"] else ""
         cells = "".join(_summary_cells(facts["metrics"][metric]) for metric in metrics)
         rows.append(f"<tr><td>{name}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return (
@@ -131,8 +131,9 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         for one in claims
     )
     return (
-        f"<table class=claims><thead><tr><th>verdict</th><th>what the paper says</th><th>evidence</th></tr></thead><tbody>{rows}</tbody>"
-        "</table><p class=note>A claim is decided if the 90 % interval of the paired difference over seeds lies on one side of 0.</p>"
+        "<table class=claims><thead><tr><th>verdict</th><th>what the paper says</th><th>evidence</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table><p class=note>A claim is decided if the 90 % interval of the paired difference over "
+        "seeds lies on one side of 0.</p>"
     )
 
 

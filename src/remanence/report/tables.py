@@ -16,7 +16,9 @@ COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 def summary_table(results: Results, headline: Sequence[str]) -> Table:
     """Area under the curve per contender for the metrics a reader looks at first."""
     metrics = results.first_metrics(headline)
-    table = Table("agent", "hyper-parameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold")
+    table = Table(
+        "agent", "hyper-parameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold"
+    )
     for name, facts in summarise(results).items():
         hypers = ", ".join(f"{key} {value:g}" for key, value in facts["hypers"].items())
         agent = f"{name} [red]({len(facts['diverged'])} diverged)[/red]" if facts["diverged"] else name

@@ -3,5 +3,6 @@
 from remanence.worlds.base import World
 from remanence.worlds.continuous_grid import ContinuousGrid
 from remanence.worlds.corner_grid import CornerGrid
+from remanence.worlds.slippery_grid import SlipperyGrid
 
-__all__ = ["ContinuousGrid", "CornerGrid", "World"]
+__all__ = ["ContinuousGrid", "CornerGrid", "SlipperyGrid", "World"]

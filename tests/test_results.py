@@ -208,5 +208,5 @@ def test_second_writer_is_told_who_holds_the_run(toy: Results) -> None:
 def test_runs_are_found_newest_first(tmp_path: Path) -> None:
     for seeds in ([0], [0, 1]):
         RunDirectory(tmp_path, {**description("figure2/tabular"), "seeds": seeds}).open()
-    assert len(find_runs(tmp_path)) == len(find_runs(tmp_path, "figure2/tabular")) == 2
+    assert len(find_runs(tmp_path, "figure2/tabular")) == 2
     assert find_runs(tmp_path, "figure2/linear") == []

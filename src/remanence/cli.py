@@ -1,4 +1,4 @@
-"""The command line: list · run · show · report · bench."""
+"""The command line: list · run · sweep · show · report · bench."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
     from remanence.results.store import Results
 
-BENCHMARKS = ("prediction",)
+BENCHMARKS = ("prediction", "control")
+TUNING_FROM = 1000
+MOST_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,74 @@ class Run:
         console.print(
             f"{experiment.name} ({self.preset}): {_size(plan, seeds)}; expected {experiment.expected} at full size"
         )
-        results = execute(experiment, self.preset, plan, seeds, self.out, console)
+        results = execute(experiment.name, self.preset, plan, seeds, self.out, console)
         seconds = time.monotonic() - started
         if self.json:
             _print_json(_as_json(experiment, results, seconds))
         else:
             _show_results(experiment, results)
             _print(f"\n{seconds:.1f} s; kept in {results.path}. `remanence report` draws the figures.")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """Run every step size of the paper's lists on tuning seeds, then the best ones on reporting seeds."""
+
+    name: Positional[str]
+    """the experiment, as `remanence list` names it"""
+    preset: str = "paper"
+    """paper, released or smoke"""
+    tuning_seeds: int | None = None
+    """how many seeds choose the settings; as many as report if not given"""
+    tuning_from: int = TUNING_FROM
+    """the first of them; they must not overlap the reporting seeds, which count from 0"""
+    seeds: int | None = None
+    """how many seeds report; the preset's own number if not given"""
+    out: Path = Path("runs")
+    """where runs are kept"""
+    contenders: tuple[str, ...] = ()
+    """sweep only these"""
+    grid: tuple[str, ...] = ()
+    """search other values, each as CONTENDER.HYPER=A,B,C"""
+    json: bool = False
+    """print the result as one JSON object on standard output"""
+
+    def execute(self) -> None:
+        from remanence.experiments import get
+        from remanence.experiments.run import execute
+        from remanence.experiments.sweep import best_settings, check_seeds, win_shares, with_settings
+
+        started = time.monotonic()
+        console = messages()
+        experiment = get(self.name)
+        if experiment.sweep_of:
+            raise UserError(f"{self.name} is a sweep already: `remanence run {self.name}`")
+        plan = experiment.plan(self.preset)
+        for change in self.grid:
+            plan = plan.over(*_parse_grid(change))
+        if self.contenders:
+            plan = plan.select(self.contenders)
+        seeds = plan.seeds if self.seeds is None else self.seeds
+        count = seeds if self.tuning_seeds is None else self.tuning_seeds
+        tuning = range(self.tuning_from, self.tuning_from + count)
+        check_seeds(tuning, range(seeds))
+        swept = _sweep_stage(experiment, self.preset, plan, tuning, self.out)
+        objective = experiment.headline[0]
+        chosen = best_settings(swept.lanes, objective)
+        shares = win_shares(swept.lanes, objective)
+        results = execute(experiment.name, self.preset, with_settings(plan, chosen), seeds, self.out, console)
+        seconds = time.monotonic() - started
+        if self.json:
+            summary = _as_json(experiment, results, seconds)
+            for name, facts in summary["contenders"].items():
+                facts["selection"] = shares[name]
+            _print_json({**summary, "tuning_seeds": list(tuning), "sweep": str(swept.path)})
+        else:
+            from remanence.report.tables import selection_table
+
+            _print(selection_table(shares))
+            _show_results(experiment, results)
+            _print(f"\n{seconds:.1f} s; every setting: {swept.path}; the best ones again: {results.path}")
 
 
 @dataclass(frozen=True)
@@ -108,14 +171,14 @@ class Show:
 
     def execute(self) -> None:
         from remanence.experiments import REGISTRY, get
-        from remanence.results.store import find_runs, load
+        from remanence.results.store import load
 
         if self.what not in REGISTRY and Path(self.what).is_dir():
             results = load(Path(self.what))
             experiment = get(results.experiment)
         else:
             experiment = get(self.what)
-            runs = find_runs(self.out, experiment.name)
+            runs = _runs_of(experiment, self.out)
             if not runs:
                 self._show_plan(experiment)
                 return
@@ -151,13 +214,13 @@ class Report:
     def execute(self) -> None:
         from remanence.experiments import REGISTRY, get
         from remanence.report.page import Section, write_report
-        from remanence.results.store import find_runs, load
+        from remanence.results.store import load
 
         chosen = [get(name) for name in self.names] or list(REGISTRY.values())
         sections = []
         for experiment in chosen:
-            found = [load(path) for path in find_runs(self.out, experiment.name)]
-            finished = [one for one in found if len(one.contenders) == len(one.description["contenders"])]
+            found = [load(path) for path in _runs_of(experiment, self.out)]
+            finished = [one for one in found if one.finished]
             if finished:
                 # The paper's own size says more than a newer smoke test or variant.
                 results = min(finished, key=lambda one: one.preset != "paper")
@@ -183,7 +246,7 @@ class Bench:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
-    """which benchmark: prediction"""
+    """which benchmark: prediction or control"""
     json: bool = False
     """print JSON instead of a table"""
 
@@ -204,6 +267,7 @@ class Bench:
 Command = (
     Annotated[List, subcommand("list")]
     | Annotated[Run, subcommand("run")]
+    | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Bench, subcommand("bench")]
@@ -251,25 +315,63 @@ def _parse_change(change: str) -> tuple[str, str, float]:
         ) from error
 
 
+def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
+    target, _, listed = change.partition("=")
+    contender, _, hyper = target.rpartition(".")
+    try:
+        return contender, hyper, tuple(float(value) for value in listed.split(",") if value.strip())
+    except ValueError as error:
+        raise UserError(
+            f"'{change}' is not a grid: write CONTENDER.HYPER=A,B,C, as in PT-Q.transient_lr=0.1,0.5"
+        ) from error
+
+
+def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
+    """Runs of an experiment, the newest first."""
+    from remanence.results.store import find_runs
+
+    return find_runs(out / "sweep", experiment.sweep_of) if experiment.sweep_of else find_runs(out, experiment.name)
+
+
+def _tuning_seeds(count: int) -> range:
+    return range(TUNING_FROM, TUNING_FROM + count)
+
+
+def _sweep_stage(experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path) -> Results:
+    """The sweep of an experiment, or of the one a sensitivity figure is about: both keep it in the same place."""
+    from remanence.experiments.sweep import settings, sweep
+
+    if not seeds:
+        raise UserError(f"an experiment needs at least one seed; got {len(seeds)}")
+    console = messages()
+    total = sum(len(settings(contender)) for contender in plan.contenders.values())
+    console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")
+    return sweep(experiment.sweep_of or experiment.name, preset, plan, experiment.headline, seeds, out, console)
+
+
 def _as_json(experiment: Experiment, results: Results, seconds: float | None) -> dict[str, Any]:
-    from remanence.results.summary import summarise
+    from remanence.results.summary import summarise, summarise_sweep
 
     return {
-        "experiment": results.experiment,
+        "experiment": experiment.name,
         "preset": results.preset,
         "seeds": len(results.seeds),
-        "contenders": summarise(results),
+        "contenders": summarise_sweep(results) if experiment.sweep_of else summarise(results),
         "claims": [claim.to_json() for claim in experiment.claims(results)],
         "seconds": seconds,
     }
 
 
 def _show_results(experiment: Experiment, results: Results) -> None:
-    from remanence.report.tables import claims_table, summary_table
+    from remanence.report.tables import claims_table, continual_table, summary_table, sweep_table
 
     _print(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
+    if experiment.sweep_of:
+        _print(sweep_table(results, experiment.headline))
     if results.metrics:
         _print(summary_table(results, experiment.headline))
+        if len(results.contenders) <= MOST_IN_TABLE:
+            _print(continual_table(results, experiment.headline[0]))
     claims = experiment.claims(results)
     if claims:
         _print(claims_table(claims))

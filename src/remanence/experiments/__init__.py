@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from remanence.errors import unknown
-from remanence.experiments import appendix_values, figure2, figure3
+from remanence.experiments import appendix_sensitivity, appendix_values, figure2, figure3, figure4
 from remanence.experiments.base import Experiment
 
 REGISTRY: dict[str, Experiment] = {
     experiment.name: experiment
-    for experiment in (*figure2.EXPERIMENTS, *figure3.EXPERIMENTS, *appendix_values.EXPERIMENTS)
+    for module in (figure2, figure3, figure4, appendix_values, appendix_sensitivity)
+    for experiment in module.EXPERIMENTS
 }
 
 

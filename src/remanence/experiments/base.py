@@ -20,7 +20,6 @@ from remanence.types import Hypers
 from remanence.worlds.base import World
 
 PAPER, RELEASED, SMOKE = "paper", "released", "smoke"
-TUNING_SEEDS = range(1000, 1030)  # seeds that choose hyper-parameters never report results: those count from 0
 
 
 @dataclass(frozen=True)

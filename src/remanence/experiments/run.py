@@ -17,7 +17,7 @@ from rich.console import Console
 from remanence import __version__
 from remanence.agents.base import Agent
 from remanence.errors import UserError
-from remanence.experiments.base import Contender, Experiment, Plan
+from remanence.experiments.base import Plan
 from remanence.lanes import Driver, Outcome, Progress
 from remanence.life import Probe, Setting
 from remanence.progress import track
@@ -55,21 +55,24 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
     }
 
 
-def execute(experiment: Experiment, preset: str, plan: Plan, seeds: int, out: Path, console: Console) -> Results:
+def execute(experiment: str, preset: str, plan: Plan, seeds: int, out: Path, console: Console) -> Results:
     """Runs what is missing of a plan and returns the whole of its results."""
     if seeds < 1:
         raise UserError(f"an experiment needs at least one seed; got {seeds}")
     numbers = list(range(seeds))
-    directory = RunDirectory(out, describe(experiment.name, preset, plan, numbers))
+    directory = RunDirectory(out, describe(experiment, preset, plan, numbers))
     directory.open()
     with directory.writing():
         done = set(load(directory.path).contenders)
+        drivers: dict[int, Driver] = {}  # contenders that share an agent share its compiled program
         for position, (name, contender) in enumerate(plan.contenders.items()):
             if name in done:
                 console.print(f"{name}: already done")
                 continue
             started = time.monotonic()
-            outcome = live(plan, contender, [contender.hypers] * seeds, numbers, name, console)
+            if id(contender.agent) not in drivers:
+                drivers[id(contender.agent)] = make_driver(plan, contender.agent, _measure(plan, contender.agent))
+            outcome = live(drivers[id(contender.agent)], [contender.hypers] * seeds, numbers, name, console)
             seconds = time.monotonic() - started
             tables = _tables(plan, name, contender.hypers, numbers, position * len(numbers), outcome)
             directory.add(tables)
@@ -78,14 +81,15 @@ def execute(experiment: Experiment, preset: str, plan: Plan, seeds: int, out: Pa
     return load(directory.path)
 
 
-def live(
-    plan: Plan, contender: Contender, hypers: Sequence[Hypers], seeds: Sequence[int], label: str, console: Console
-) -> Outcome:
-    """Lives the lanes of one contender, telling how far it is; lane i has `hypers[i]` and `seeds[i]`."""
-    setting = Setting(contender.agent, plan.world, plan.stream, _measure(plan, contender.agent))
-    driver = Driver(setting, plan.round_steps, plan.meet_at)
+def make_driver(plan: Plan, agent: Agent, probe: Probe) -> Driver:
+    """The program for lanes of one agent of a plan."""
+    return Driver(Setting(agent, plan.world, plan.stream, probe), plan.round_steps, plan.meet_at)
+
+
+def live(driver: Driver, hypers: Sequence[Hypers], seeds: Sequence[int], label: str, console: Console) -> Outcome:
+    """Lives lanes, telling how far they are; lane i has `hypers[i]` and `seeds[i]`."""
     started = time.monotonic()
-    with track(console, label, len(seeds) * setting.episodes) as advance:
+    with track(console, label, len(seeds) * driver.setting.episodes) as advance:
 
         def on_progress(progress: Progress) -> None:
             advance(progress.episodes, progress.steps / (time.monotonic() - started))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.table import Table
 
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
+from remanence.results.continual import lower_is_better, of_run
+from remanence.results.statistics import Estimate
 from remanence.results.store import Results
-from remanence.results.summary import summarise
+from remanence.results.summary import settings_of, summarise, summarise_sweep
 
 COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 
@@ -20,9 +23,43 @@ def summary_table(results: Results, headline: Sequence[str]) -> Table:
         "agent", "hyper-parameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold"
     )
     for name, facts in summarise(results).items():
-        hypers = ", ".join(f"{key} {value:g}" for key, value in facts["hypers"].items())
+        hypers = _hypers(facts["hypers"])
         agent = f"{name} [red]({len(facts['diverged'])} diverged)[/red]" if facts["diverged"] else name
         table.add_row(agent, hypers, *(_area(facts["metrics"][metric]) for metric in metrics))
+    return table
+
+
+def continual_table(results: Results, metric: str) -> Table:
+    """Jumpstart, recovery, forgetting and transfer of every contender (docs/metrics.md)."""
+    measured = {name: metrics.estimates() for name, metrics in of_run(results, metric).items()}
+    columns = ("performance", "jumpstart", "recovery", "forgetting", "transfer")
+    table = Table(f"agent ({metric})", *columns, box=None, header_style="bold")
+    for name, estimates in measured.items():
+        table.add_row(name, *(_estimate(estimates[column]) for column in columns))
+    return table
+
+
+def sweep_table(results: Results, headline: Sequence[str]) -> Table:
+    """Every setting of a sweep with its mean area, the best first."""
+    metric = headline[0]
+    table = Table("setting", f"{metric} (AUC)", box=None, header_style="bold")
+    for name, settings in settings_of(results):
+        summary = {key: facts for key, facts in summarise_sweep(results).items() if key.split(" ")[0] == name}
+        ranked = sorted(summary.items(), key=lambda item: _rank(item[1]["metrics"][metric], metric))
+        for label, facts in ranked[:3]:
+            table.add_row(label, _area(facts["metrics"][metric]))
+        if len(settings) > 3:
+            table.add_row(f"… {len(settings) - 3} more settings of {name}", "")
+    return table
+
+
+def selection_table(shares: Mapping[str, list[dict[str, Any]]]) -> Table:
+    """The chosen setting of every contender, and how often it and its rivals win when tuning seeds are drawn anew."""
+    table = Table("agent", "chosen", "wins", "else", box=None, header_style="bold")
+    for name, ranked in shares.items():
+        chosen, *rivals = ranked
+        others = "; ".join(f"{_hypers(rival['hypers'])} ({rival['wins']:.0%})" for rival in rivals[:2])
+        table.add_row(name, _hypers(chosen["hypers"]), f"{chosen['wins']:.0%}", others)
     return table
 
 
@@ -39,3 +76,20 @@ def _area(facts: dict) -> str:
         return "–"
     error = "" if facts["auc_se"] is None else f" ± {facts['auc_se']:.4f}"
     return f"{facts['auc_mean']:.4f}{error}"
+
+
+def _hypers(hypers: Mapping[str, float]) -> str:
+    return ", ".join(f"{key} {value:g}" for key, value in hypers.items())
+
+
+def _estimate(estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "–"
+    margin = (estimate.high - estimate.low) / 2
+    return f"{estimate.mean:.3f} ± {margin:.3f}" if margin == margin else f"{estimate.mean:.3f}"
+
+
+def _rank(facts: dict, metric: str) -> float:
+    if facts["auc_mean"] is None:
+        return float("inf")
+    return facts["auc_mean"] if lower_is_better(metric) else -facts["auc_mean"]

@@ -14,6 +14,7 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import math
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -118,6 +119,14 @@ class Results:
         return [name for name in self.description["contenders"] if name in ran]
 
     @property
+    def finished(self) -> bool:
+        """Whether every lane of the description is there."""
+        if "sweep" not in self.description:
+            return len(self.contenders) == len(self.description["contenders"])
+        sizes = (math.prod(len(values) for values in search.values()) for search in self.description["sweep"].values())
+        return len(self.lanes) == len(self.seeds) * sum(sizes)
+
+    @property
     def metrics(self) -> list[str]:
         return self.curves["metric"].unique(maintain_order=True).to_list() if len(self.curves) else []
 
@@ -195,9 +204,9 @@ def load(path: Path) -> Results:
     )
 
 
-def find_runs(out: Path, experiment: str | None = None) -> list[Path]:
-    """Runs below a directory, the newest first."""
-    found = (out / experiment).glob("*/description.json") if experiment else out.rglob("description.json")
+def find_runs(out: Path, experiment: str) -> list[Path]:
+    """Runs of an experiment below a directory, the newest first."""
+    found = (out / experiment).glob("*/description.json")
     return sorted(
         (file.parent for file in found), key=lambda run: (run / "description.json").stat().st_mtime, reverse=True
     )

@@ -1,0 +1,183 @@
+"""Sweeps: every setting on tuning seeds, the best one again on reporting seeds, and how sure the choice is.
+
+Settings and seeds are lanes. Contenders that share an agent share a compiled program, whose lanes run in blocks; a
+block that is finished is kept, so a sweep that was cut off does only what is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from rich.console import Console
+
+from remanence import __version__
+from remanence.errors import UserError
+from remanence.experiments.base import Contender, Plan
+from remanence.experiments.run import describe, live, make_driver
+from remanence.lanes import Driver, Outcome
+from remanence.results.continual import lower_is_better
+from remanence.results.store import Results, RunDirectory, load
+from remanence.types import Hypers
+
+BLOCK = 1500  # lanes that run at once: enough to fill vector units, few enough to lose little when a sweep is cut off
+AREA = "auc_"  # prefix of the columns that hold areas under curves
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One life of a sweep."""
+
+    number: int
+    contender: str
+    hypers: Hypers
+    seed: int
+
+
+def settings(contender: Contender) -> list[Hypers]:
+    """Every combination of the values to search; the contender's own ones if there is nothing to search."""
+    names = list(contender.search)
+    combinations = itertools.product(*contender.search.values())
+    return [dataclasses.replace(contender.hypers, **dict(zip(names, values, strict=True))) for values in combinations]
+
+
+def check_seeds(tuning: Sequence[int], reporting: Sequence[int]) -> None:
+    """Seeds that choose must not report: a winner by luck would be reported with its luck."""
+    if not tuning:
+        raise UserError("a sweep needs at least one tuning seed")
+    shared = sorted(set(tuning) & set(reporting))
+    if shared:
+        raise UserError(f"tuning and reporting seeds overlap (seed {shared[0]}): choose disjoint ones")
+
+
+def sweep(
+    name: str, preset: str, plan: Plan, metrics: Sequence[str], seeds: Sequence[int], out: Path, console: Console
+) -> Results:
+    """Runs what is missing of a sweep. Its `lanes` table has one row per setting and seed, with areas under the curves."""
+    description = {
+        **describe(name, preset, plan, list(seeds)),
+        "sweep": {
+            one: {hyper: list(values) for hyper, values in c.search.items()} for one, c in plan.contenders.items()
+        },
+    }
+    directory = RunDirectory(out / "sweep", description)
+    directory.open()
+    with directory.writing():
+        table = load(directory.path).lanes
+        done = set(table["lane"]) if len(table) else set()
+        for driver, lanes in _programs(plan, seeds):
+            missing = [lane for lane in lanes if lane.number not in done]
+            for block in _blocks(missing):
+                started = time.monotonic()
+                outcome = live(
+                    driver, [lane.hypers for lane in block], [lane.seed for lane in block], _label(block), console
+                )
+                directory.add({"lanes": _rows(block, outcome, metrics)})
+                directory.log("block done", lanes=len(block), seconds=round(time.monotonic() - started, 3))
+    return load(directory.path)
+
+
+def best_settings(table: pl.DataFrame, metric: str) -> dict[str, dict[str, float]]:
+    """For each contender, the setting with the best mean area over its seeds; a diverged lane disqualifies its setting."""
+    return {
+        name: settings[int(np.argmin(areas.mean(axis=0)))]
+        for name, (settings, areas) in _arrange(table, metric).items()
+    }
+
+
+def win_shares(
+    table: pl.DataFrame, metric: str, resamples: int = 2_000, seed: int = 0
+) -> dict[str, list[dict[str, Any]]]:
+    """How often each setting would have won with other tuning seeds (bootstrap over seeds), the likeliest first."""
+    rng = np.random.default_rng(seed)
+    shares = {}
+    for name, (settings, areas) in _arrange(table, metric).items():
+        weights = rng.multinomial(len(areas), np.full(len(areas), 1 / len(areas)), size=resamples)  # [resamples, seeds]
+        sound = np.isfinite(areas).all(axis=0)
+        means = np.where(sound, weights @ np.where(sound, areas, 0.0), np.inf)
+        wins = np.bincount(means.argmin(axis=1), minlength=len(settings)) / resamples
+        order = np.argsort(-wins, kind="stable")
+        shares[name] = [{"hypers": settings[i], "wins": float(wins[i])} for i in order if wins[i] > 0]
+    return shares
+
+
+def with_settings(plan: Plan, chosen: dict[str, dict[str, float]]) -> Plan:
+    """The same plan with other hyper-parameters."""
+    for name, hypers in chosen.items():
+        for hyper, value in hypers.items():
+            plan = plan.override(name, hyper, value)
+    return plan
+
+
+def _arrange(table: pl.DataFrame, metric: str) -> dict[str, tuple[list[dict[str, float]], np.ndarray]]:
+    """For each contender: its settings, and [seeds, settings] areas, turned so that less is better."""
+    sign = 1.0 if lower_is_better(metric) else -1.0
+    arranged = {}
+    for name in table["contender"].unique(maintain_order=True):
+        own = table.filter(pl.col("contender") == name)
+        hypers = _hyper_columns(own)
+        rows = own.with_columns(
+            pl.when("diverged").then(float("inf")).otherwise(sign * pl.col(AREA + metric)).alias("loss")
+        )
+        rows = rows.sort([*hypers, "seed"])
+        settings = rows.select(hypers).unique(maintain_order=True).to_dicts() if hypers else [{}]
+        arranged[name] = settings, rows["loss"].to_numpy().reshape(len(settings), -1).T
+    return arranged
+
+
+def _hyper_columns(own: pl.DataFrame) -> list[str]:
+    known = ("lane", "contender", "seed", "steps", "samples_lost", "diverged", "version")
+    return [c for c in own.columns if c not in known and not c.startswith(AREA) and own[c].null_count() == 0]
+
+
+def _programs(plan: Plan, seeds: Sequence[int]) -> Iterator[tuple[Driver, list[Lane]]]:
+    """Contenders with the same agent make one program. Lanes with like step sizes stand together: they take equally long."""
+    numbers = itertools.count()
+    for agent in {id(contender.agent): contender.agent for contender in plan.contenders.values()}.values():
+        lanes = [
+            Lane(next(numbers), name, hypers, seed)
+            for name, contender in plan.contenders.items()
+            if contender.agent is agent
+            for hypers in settings(contender)
+            for seed in seeds
+        ]
+        lanes.sort(key=lambda lane: tuple(reversed(dataclasses.astuple(lane.hypers)[:2])))
+        yield make_driver(plan, agent, plan.probe(agent)), lanes
+
+
+def _blocks(lanes: list[Lane]) -> list[list[Lane]]:
+    """Blocks of nearly equal size."""
+    count = -(-len(lanes) // BLOCK)
+    size = -(-len(lanes) // count) if count else 1
+    return [lanes[start : start + size] for start in range(0, len(lanes), size)]
+
+
+def _label(block: list[Lane]) -> str:
+    names = list(dict.fromkeys(lane.contender for lane in block))
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def _rows(block: list[Lane], outcome: Outcome, metrics: Sequence[str]) -> pl.DataFrame:
+    columns: dict[str, Any] = {
+        "lane": np.array([lane.number for lane in block], np.int32),
+        "contender": [lane.contender for lane in block],
+        "seed": np.array([lane.seed for lane in block], np.int32),
+    }
+    for hyper in (field.name for field in dataclasses.fields(block[0].hypers)):
+        columns[hyper] = [float(getattr(lane.hypers, hyper)) for lane in block]
+    for metric in metrics:
+        columns[AREA + metric] = outcome.record[metric].mean(axis=1, dtype=np.float64)
+    sound = np.all([np.isfinite(columns[AREA + metric]) for metric in metrics], axis=0)
+    return pl.DataFrame(columns).with_columns(
+        steps=pl.Series(outcome.steps),
+        samples_lost=pl.Series(outcome.samples_lost),
+        diverged=pl.Series(~sound),
+        version=pl.lit(__version__),
+    )

@@ -1,0 +1,106 @@
+"""Mean area under the curve against step size (paper, App. C.4)."""
+
+from __future__ import annotations
+
+import altair as alt
+import polars as pl
+
+from remanence.report.figures import colour
+from remanence.results.continual import lower_is_better
+from remanence.results.statistics import normal_interval
+from remanence.results.store import Results
+from remanence.results.summary import settings_of
+
+WIDTH, HEIGHT = 250, 240
+
+
+def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
+    """A panel per contender; for PT, one curve per permanent step size. Settings that diverged in some lane are not drawn."""
+    rows = _rows(results, metric)
+    limits = _limits(rows, metric)
+    panels = []
+    for name in results.description["sweep"]:
+        own = rows.filter(pl.col("contender") == name)
+        if len(own):
+            panels.append(_panel(own, name, metric, limits))
+    lost = _left_out(results, rows)
+    better = "lower" if lower_is_better(metric) else "higher"
+    subtitle = [f"mean of {len(results.seeds)} seeds, 90 % intervals; {better} is better"]
+    return (
+        alt.hconcat(*panels, spacing=24)
+        .resolve_scale(color="independent")
+        .properties(title=alt.TitleParams(title, subtitle=[*subtitle, *lost]))
+    )
+
+
+def _rows(results: Results, metric: str) -> pl.DataFrame:
+    rows = []
+    for name, settings in settings_of(results):
+        for hypers, own in settings:
+            sample = own[f"auc_{metric}"].to_numpy()
+            if own["diverged"].any() or not len(sample):
+                continue
+            mean, low, high = normal_interval(sample)
+            rows.append(
+                {
+                    "contender": name,
+                    "lr": hypers.get("lr", hypers.get("transient_lr")),
+                    "permanent": hypers.get("permanent_lr"),
+                    "mean": mean,
+                    "low": low if low == low else mean,
+                    "high": high if high == high else mean,
+                }
+            )
+    schema = {
+        "contender": pl.String,
+        "lr": pl.Float64,
+        "permanent": pl.Float64,
+        "mean": pl.Float64,
+        "low": pl.Float64,
+        "high": pl.Float64,
+    }
+    return pl.DataFrame(rows, schema=schema)
+
+
+def _limits(rows: pl.DataFrame, metric: str) -> list[float]:
+    """One axis for all panels. Errors of settings that are about to diverge would hide the others: they leave the frame."""
+    means = rows["mean"]
+    if not len(means):
+        return [0.0, 1.0]
+    low, high = float(means.min()), float(means.max())  # type: ignore[arg-type]
+    if lower_is_better(metric):
+        high = min(high, 3 * float(means.median()))  # type: ignore[arg-type]
+    margin = 0.05 * (high - low)
+    return [low - margin, high + margin]
+
+
+def _panel(own: pl.DataFrame, name: str, metric: str, limits: list[float]) -> alt.LayerChart | alt.FacetChart:
+    of_pt = own["permanent"].null_count() == 0
+    base = alt.Chart(alt.Data(values=own.to_dicts())).encode(
+        x=alt.X(
+            "lr:Q",
+            title="step size of the transient part" if of_pt else "step size",
+            scale=alt.Scale(type="log"),
+            axis=alt.Axis(grid=False, values=sorted(own["lr"].unique().to_list()), format="g", labelOverlap=True),
+        ),
+        color=alt.Color(
+            "permanent:O", title="permanent", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(format="g")
+        )
+        if of_pt
+        else alt.value(colour(name)),
+    )
+    tooltip = [alt.Tooltip("lr:Q"), alt.Tooltip("permanent:O"), alt.Tooltip("mean:Q", format=".4f")]
+    y = alt.Y("mean:Q", title=f"mean {metric}", scale=alt.Scale(domain=limits, zero=False, nice=False))
+    line = base.mark_line(point=True, clip=True).encode(y=y, tooltip=tooltip)
+    bars = base.mark_rule(strokeWidth=1.5, clip=True).encode(y=alt.Y("low:Q", title=f"mean {metric}"), y2="high:Q")
+    return alt.layer(bars, line).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(name, fontSize=12))
+
+
+def _left_out(results: Results, rows: pl.DataFrame) -> list[str]:
+    counts = {name: len(settings) for name, settings in settings_of(results)}
+    shown = {name: len(rows.filter(pl.col("contender") == name)) for name in counts}
+    return [
+        f"{name}: {counts[name] - shown[name]} settings diverged, not drawn"
+        for name in counts
+        if counts[name] > shown[name]
+    ]

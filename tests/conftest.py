@@ -72,7 +72,8 @@ def everything(agent: Agent) -> Probe:
 
     def measure(moment: Moment) -> dict[str, Any]:
         counts = {**moment.tally._asdict(), "task": moment.task_id}
-        return {**error(moment), **believed(moment), **{name: jnp.float32(count) for name, count in counts.items()}}
+        values = {part: belief[:, 0] for part, belief in believed(moment).items()}  # [states]
+        return {**error(moment), **values, **{name: jnp.float32(count) for name, count in counts.items()}}
 
     return measure
 

@@ -322,7 +322,7 @@ SCRIBE = Agent(
 SETTING = Setting(SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), told=True), lambda moment: moment)
 interact = jax.jit(lambda life: lives.interact(SETTING, None, life))
 turn_page = jax.jit(lambda life: lives.turn_page(SETTING, life))
-consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life))
+consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life, jnp.bool_(True)))
 
 
 def newborn() -> Life:

@@ -101,4 +101,4 @@ def test_errors_against_numpy(points: int) -> None:
 def test_maps_show_every_part_at_the_given_points() -> None:
     probe = value_maps(believer("value", "transient"), np.array([2, 0]))
     maps = probe(at(0, value=[1, 2, 3], transient=[4, 5, 6]))
-    assert {part: values.tolist() for part, values in maps.items()} == {"value": [3, 1], "transient": [6, 4]}
+    assert {part: values.tolist() for part, values in maps.items()} == {"value": [[3], [1]], "transient": [[6], [4]]}

@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from scipy import stats
 
 from remanence import __version__
 from remanence.errors import UserError
 from remanence.results import claims
-from remanence.results.statistics import bootstrap_interval, normal_interval, standard_error
 from remanence.results.store import Results, RunDirectory, find_runs, load
 from remanence.results.summary import auc, segment_ends, summarise
 
@@ -114,23 +112,6 @@ def test_all_lanes_diverged_gives_no_number(tmp_path: Path) -> None:
     facts = summarise(load(directory.path))["A"]
     assert facts["metrics"]["error"]["auc_mean"] is None
     assert facts["diverged"] == [0, 1]
-
-
-def test_standard_error_agrees_with_scipy() -> None:
-    sample = np.random.default_rng(0).normal(size=17)
-    assert standard_error(sample) == pytest.approx(stats.sem(sample))
-    low, high = stats.norm.interval(0.9, loc=sample.mean(), scale=stats.sem(sample))
-    estimate = normal_interval(sample)
-    assert (estimate.low, estimate.high) == (pytest.approx(low, abs=1e-4), pytest.approx(high, abs=1e-4))
-
-
-def test_bootstrap_agrees_with_scipy() -> None:
-    sample = np.random.default_rng(1).exponential(size=40)
-    ours = bootstrap_interval(sample, level=0.9)
-    theirs = stats.bootstrap((sample,), np.mean, confidence_level=0.9, method="percentile", rng=2, n_resamples=10_000)
-    assert ours.low == pytest.approx(theirs.confidence_interval.low, abs=0.02)
-    assert ours.high == pytest.approx(theirs.confidence_interval.high, abs=0.02)
-    assert bootstrap_interval(sample) == bootstrap_interval(sample)
 
 
 @pytest.mark.parametrize(

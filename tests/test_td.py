@@ -46,7 +46,9 @@ def test_linear_step_by_hand() -> None:
     """A row and a column weight each take the whole step: v(12) = 1 + 2 = 3, v(13) = 1 − 1 = 0, δ = 1 − 3 = −2."""
     weights = np.zeros((10, 1), np.float32)
     weights[[2, 7, 8], 0] = 1, 2, -1
-    after = improve(PREDICTION, linear(row_and_column(5)), jnp.asarray(weights), jnp.float32(0.5), transition(12, 1, 13))
+    after = improve(
+        PREDICTION, linear(row_and_column(5)), jnp.asarray(weights), jnp.float32(0.5), transition(12, 1, 13)
+    )
     weights[[2, 7], 0] = 0, 1
     np.testing.assert_array_equal(after, weights)
 
@@ -74,7 +76,7 @@ def test_td_finds_the_true_values() -> None:
     """In one lasting task, with a small step size, the mean estimate of many lives reaches the Bellman solution."""
     task = Stream(TASKS[2:3], (0,), Episodes(8_000), told=True)
     program = Driver(Setting(TD, GRID, task, value_maps(TD, np.arange(25))))
-    believed = program.run([TDHypers(0.02)] * 16, range(16)).record["value"]  # [lanes, episodes, states]
+    believed = program.run([TDHypers(0.02)] * 16, range(16)).record["value"][..., 0]  # [lanes, episodes, states]
     learned = believed[:, 3_000:].mean(axis=(0, 1))
     np.testing.assert_allclose(learned, brute_force_values(TASKS[2], GRID.discount), atol=0.01)
     assert np.abs(believed[:, 0].mean(axis=0) - learned).max() > 0.3  # it had something to learn

@@ -226,10 +226,11 @@ class Report:
                 results = min(finished, key=lambda one: one.preset != "paper")
                 sections.append(
                     Section(
+                        experiment.name,
                         experiment.title,
                         experiment.figure,
                         results,
-                        experiment.figures(results),
+                        {**experiment.figures(results), **_continual_figure(experiment, results)},
                         experiment.claims(results),
                         experiment.headline,
                         experiment.remarks,
@@ -324,6 +325,14 @@ def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
         raise UserError(
             f"'{change}' is not a grid: write CONTENDER.HYPER=A,B,C, as in PT-Q.transient_lr=0.1,0.5"
         ) from error
+
+
+def _continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]:
+    from remanence.report.figures import continual_chart
+
+    if not results.metrics or not results.switches or len(results.contenders) > MOST_IN_TABLE:
+        return {}
+    return {"continual": continual_chart(results, experiment.headline[0])}
 
 
 def _runs_of(experiment: Experiment, out: Path) -> list[Path]:

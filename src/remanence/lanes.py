@@ -8,9 +8,7 @@ lanes take equally long, fewer where the slowest would keep the others waiting.
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -21,12 +19,21 @@ from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from remanence import life as lives
+from remanence.errors import UserError
 from remanence.life import Life, Setting
 from remanence.lockstep import LANES
 from remanence.random import make_key
 from remanence.types import Hypers
 
-SECONDS_PER_CHUNK = 1.0  # how often a person hears of progress
+# Rounds between two looks from outside: few at first, so that a person soon hears of progress.
+FIRST_CHUNK, LAST_CHUNK = 64, 512
+# The share of waiting lanes that consolidate at once, those with least to do, where not all lanes must meet.
+SERVED = 0.75
+# The share of rows whose lane is over that is worth a break to harvest them.
+TURNOVER = 1 / 8
+# When only 1 of SHRINK rows still lives and none waits to begin, the batch shrinks, but not below the smallest.
+SHRINK, SMALLEST_BATCH = 4, 16
+NOBODY = -1
 
 
 class Progress(NamedTuple):
@@ -36,14 +43,13 @@ class Progress(NamedTuple):
     steps: int
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a run of lanes leaves behind."""
+class Outcome(NamedTuple):
+    """What a run of lanes leaves behind, as numpy arrays."""
 
-    record: Any  # pytree of numpy arrays [lanes, episodes, ...]: what the probe measured
+    record: Any  # leaves [lanes, episodes, ...]: what the probe measured
     steps: np.ndarray  # [lanes]
     samples_lost: np.ndarray  # [lanes]
-    agents: Any  # pytree of numpy arrays [lanes, ...]: the agents as they were at the end
+    agents: Any  # leaves [lanes, ...]: the agents as they were at the end
 
 
 class _Carry(NamedTuple):
@@ -58,6 +64,8 @@ class Driver:
         self, setting: Setting, round_steps: int = 8, meet_at: float = 1.0, rounds_per_chunk: int | None = None
     ) -> None:
         setting.check()
+        if not 0.0 < meet_at <= 1.0:
+            raise UserError(f"the share of lanes that meet must be above 0 and at most 1; got {meet_at}")
         self.setting = setting
         self.rounds_per_chunk = rounds_per_chunk
         self.mesh = Mesh(np.array(jax.devices()), (LANES,))
@@ -68,36 +76,90 @@ class Driver:
             spread(partial(_advance, setting, round_steps, meet_at), in_specs=(by_lane, by_lane, shared)),
             donate_argnums=1,
         )
+        self._replace = jax.jit(lambda fresh, new, old: jax.vmap(lives.choose)(fresh, new, old), donate_argnums=(1, 2))
 
     def run(
         self, hypers: Sequence[Hypers], seeds: Sequence[int], on_progress: Callable[[Progress], None] | None = None
     ) -> Outcome:
         """Lives `len(seeds)` whole lives; lane i has `hypers[i]` and `seeds[i]`. Lanes of equal seed share their luck."""
-        count = len(seeds)
-        filling = (
-            -count % self.mesh.size
-        )  # devices hold equally many lanes: the last lane is repeated, and dropped again below
-        spread = NamedSharding(self.mesh, PartitionSpec(LANES))
-        padded = list(hypers) + [hypers[-1]] * filling
-        all_hypers = jax.device_put(jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *padded), spread)
-        all_seeds = jax.device_put(np.array([*seeds, *[seeds[-1]] * filling], np.uint32), spread)
+        lived: dict[int, Outcome] = {}
+        for some in self.as_they_finish(hypers, seeds, on_progress):
+            lived |= some
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *(lived[lane] for lane in range(len(seeds))))
 
-        carry = self._begin(all_hypers, all_seeds)
-        rounds = self.rounds_per_chunk or 64
+    def as_they_finish(
+        self,
+        hypers: Sequence[Hypers],
+        seeds: Sequence[int],
+        on_progress: Callable[[Progress], None] | None = None,
+        batch: int | None = None,
+    ) -> Iterator[dict[int, Outcome]]:
+        """The same, giving lanes back as they finish. At most `batch` live at a time; who finishes makes room for the next.
+
+        Some lanes may live many times longer than others. They never hold up the rest: new lanes take the place of those that
+        are over, and when none is left to begin, the last ones go on in a smaller batch.
+        """
+        all_hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
+        all_seeds = np.asarray(seeds, np.uint32)
+        waiting = np.arange(len(seeds))
+        size = self._whole(min(batch or len(seeds), len(seeds)))
+        lanes = np.full(size, NOBODY)  # the lane that lives in each row
+        carry, rows = None, self._hypers(all_hypers, lanes)
+        clocks = np.zeros((2, len(seeds)), np.int64)  # episodes and steps of every lane
+        rounds = self.rounds_per_chunk or FIRST_CHUNK
         while True:
-            started = time.monotonic()
-            carry = self._advance(all_hypers, carry, jnp.int32(rounds))
-            episodes = np.asarray(carry.life.episode)[:count]
+            free = np.flatnonzero(lanes == NOBODY)
+            if waiting.size and free.size:
+                beginning, waiting = waiting[: free.size], waiting[free.size :]
+                lanes[free[: beginning.size]] = beginning
+                rows = self._hypers(all_hypers, lanes)
+                newborn = self._begin(rows, self._spread(all_seeds[np.maximum(lanes, 0)]))
+                if carry is None:
+                    carry = newborn
+                else:
+                    fresh = np.isin(lanes, beginning)
+                    carry = self._replace(self._spread(fresh), newborn, carry)
+            assert carry is not None
+            carry = self._advance(rows, carry, jnp.int32(rounds))
+            if self.rounds_per_chunk is None:
+                rounds = min(2 * rounds, LAST_CHUNK)
+
+            lived_in = lanes != NOBODY
+            clocks[:, lanes[lived_in]] = np.asarray(carry.life.episode)[lived_in], np.asarray(carry.life.step)[lived_in]
             if on_progress is not None:
-                on_progress(Progress(int(episodes.sum()), int(np.asarray(carry.life.step)[:count].sum(dtype=np.int64))))
-            if episodes.min() >= self.setting.episodes:
-                break
-            if self.rounds_per_chunk is None and time.monotonic() - started < SECONDS_PER_CHUNK / 2:
-                rounds *= 2
-        own = jax.tree.map(lambda leaf: np.asarray(leaf)[:count], (carry.record, carry.life.step, carry.life.agent))
-        lost = np.asarray(jax.vmap(self.setting.agent.samples_lost)(carry.life.agent))
-        lost = np.broadcast_to(lost, (count + filling,))[:count]
-        return Outcome(record=own[0], steps=own[1], samples_lost=lost, agents=own[2])
+                on_progress(Progress(*map(int, clocks.sum(axis=1))))
+            over = lived_in & (clocks[0, lanes] >= self.setting.episodes)
+            alive = int(lived_in.sum() - over.sum())
+            if alive and over.sum() < len(lanes) * TURNOVER:
+                continue  # too few to be worth a break
+            yield self._outcomes(carry, lanes, np.flatnonzero(over))
+            lanes[over] = NOBODY
+            if not alive and not waiting.size:
+                return
+            smaller = self._whole(max(len(lanes) // SHRINK, SMALLEST_BATCH))
+            if not waiting.size and alive <= smaller <= len(lanes) // 2:
+                kept = np.flatnonzero(lanes != NOBODY)
+                kept = np.concatenate([kept, np.flatnonzero(lanes == NOBODY)[: smaller - kept.size]])
+                carry = self._spread(jax.tree.map(lambda leaf, kept=kept: leaf[kept], carry))
+                lanes = lanes[kept]
+                rows = self._hypers(all_hypers, lanes)
+
+    def _whole(self, size: int) -> int:
+        """The next size that all devices can share equally."""
+        return -(-size // self.mesh.size) * self.mesh.size
+
+    def _hypers(self, all_hypers: Hypers, lanes: np.ndarray) -> Hypers:
+        """Hyper-parameters row by row; a row where nobody lives borrows lane 0's."""
+        return self._spread(jax.tree.map(lambda leaf: leaf[np.maximum(lanes, 0)], all_hypers))
+
+    def _spread(self, tree: Any) -> Any:
+        return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(LANES)))
+
+    def _outcomes(self, carry: _Carry, lanes: np.ndarray, rows: np.ndarray) -> dict[int, Outcome]:
+        """What the lanes in these rows leave behind."""
+        lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(lanes))(carry.life.agent)
+        everything = Outcome(*jax.tree.map(np.asarray, (carry.record, carry.life.step, lost, carry.life.agent)))
+        return {int(lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
 
 
 def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:
@@ -132,16 +194,31 @@ def _advance(
         )
         return _Carry(every_lane(lives.turn_page, life), record)
 
-    def live_until_enough_rest(state: tuple[_Carry, Array]) -> tuple[_Carry, Array]:
+    def alive(life: Life) -> Array:
+        return ~every_lane(lives.is_over, life)
+
+    def enough_wait(life: Life) -> Array:
+        """Whether enough of the lanes that still live wait to consolidate; true as well when none lives any more."""
+        living = alive(life)
+        return jnp.sum(life.resting & living) >= meet_at * jnp.sum(living)
+
+    def meet(life: Life) -> Life:
+        """Lanes that wait consolidate, but for those with most to do where not all must meet: they wait for more of their kind."""
+        waiting = life.resting & alive(life)
+        load = every_lane(lambda setting, one: setting.agent.workload(one.agent), life)
+        served = jnp.ceil(jnp.sum(waiting) * (1.0 if meet_at == 1.0 else SERVED)).astype(jnp.int32)
+        most = jnp.sort(jnp.where(waiting, load, jnp.iinfo(jnp.int32).max))[jnp.maximum(served - 1, 0)]
+        return every_lane(lives.consolidate, hypers, life, waiting & (load <= most))
+
+    def live_until_enough_wait(state: tuple[_Carry, Array]) -> tuple[_Carry, Array]:
         carry, done = jax.lax.while_loop(
-            lambda state: (jnp.mean(state[0].life.resting) < meet_at) & (state[1] < rounds),
+            lambda state: ~enough_wait(state[0].life) & (state[1] < rounds),
             lambda state: (play_round(state[0]), state[1] + 1),
             state,
         )
-        return carry._replace(life=every_lane(lives.consolidate, hypers, carry.life)), done
+        return carry._replace(life=meet(carry.life)), done
 
     def more_to_live(state: tuple[_Carry, Array]) -> Array:
-        carry, done = state
-        return ~jnp.all(every_lane(lives.is_over, carry.life)) & (done < rounds)
+        return jnp.any(alive(state[0].life)) & (state[1] < rounds)
 
-    return jax.lax.while_loop(more_to_live, live_until_enough_rest, (carry, jnp.int32(0)))[0]
+    return jax.lax.while_loop(more_to_live, live_until_enough_wait, (carry, jnp.int32(0)))[0]

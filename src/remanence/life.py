@@ -19,6 +19,7 @@ from jax import Array
 
 from remanence.agents.base import AT_SWITCH, Agent
 from remanence.errors import UserError
+from remanence.lockstep import taking_part
 from remanence.streams import Stream
 from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, Transition, WorldState
 from remanence.worlds.base import World
@@ -132,9 +133,9 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
 
     moved = life._replace(
         agent=agent_state,
-        world=_choose(awake, world_state, life.world),
+        world=choose(awake, world_state, life.world),
         obs=jnp.where(awake, seen.obs, life.obs),
-        tally=_choose(awake, _add(life.tally, seen.reward, world.discount), life.tally),
+        tally=choose(awake, _add(life.tally, seen.reward, world.discount), life.tally),
         step=life.step + awake,
         ended=life.ended | (awake & seen.last),
     )
@@ -147,20 +148,22 @@ def turn_page(setting: Setting, life: Life) -> Life:
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
     world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following)))
     following = following._replace(
-        world=_choose(life.ended, world, life.world),
+        world=choose(life.ended, world, life.world),
         obs=jnp.where(life.ended, obs, life.obs),
-        tally=_choose(life.ended, _blank_tally(), life.tally),
+        tally=choose(life.ended, _blank_tally(), life.tally),
         ended=jnp.bool_(False),
     )
     return following._replace(resting=is_over(setting, following) | is_due(setting, following))
 
 
-def consolidate(setting: Setting, hypers: Hypers, life: Life) -> Life:
-    """Lets the agent consolidate if it is due. Nothing is consolidated after the last task."""
-    due = is_due(setting, life) & ~life.ended & ~is_over(setting, life)
+def consolidate(setting: Setting, hypers: Hypers, life: Life, invited: Array) -> Life:
+    """Lets the agent consolidate if it is due and invited. Nothing is consolidated after the last task."""
+    due = invited & is_due(setting, life) & ~life.ended & ~is_over(setting, life)
     key = jax.random.fold_in(life.keys.consolidations, life.consolidations)
+    with taking_part(due):
+        agent = setting.agent.consolidate(life.agent, hypers, key)
     consolidated = life._replace(
-        agent=_choose(due, setting.agent.consolidate(life.agent, hypers, key), life.agent),
+        agent=choose(due, agent, life.agent),
         consolidations=life.consolidations + due,
     )
     return consolidated._replace(resting=jnp.where(due, False, life.resting))
@@ -197,5 +200,6 @@ def _add(tally: Tally, reward: Array, discount: float) -> Tally:
     )
 
 
-def _choose(condition: Array, yes: Any, no: Any) -> Any:
+def choose(condition: Array, yes: Any, no: Any) -> Any:
+    """One of two states, leaf by leaf."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

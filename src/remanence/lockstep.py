@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 import jax
+import jax.numpy as jnp
 from jax import Array
 
 LANES = "lanes"  # the name of the axis that `lanes.py` maps over
 
+_taking_part: list[Array] = []
+
+
+@contextlib.contextmanager
+def taking_part(lane_does: Array) -> Iterator[None]:
+    """While this lasts, lanes for which `lane_does` is False are not waited for: what they compute is thrown away."""
+    _taking_part.append(lane_does)
+    try:
+        yield
+    finally:
+        _taking_part.pop()
+
 
 def longest(count: Array) -> Array:
-    """The largest `count` of all lanes mapped together; `count` itself for a lane on its own.
+    """The largest `count` of all lanes mapped together that take part; `count` itself for a lane on its own.
 
     A loop bound that all lanes share stays an ordinary loop. One bound per lane would make the compiler select between
     old and new state for every lane at every turn.
     """
+    wanted = jnp.where(_taking_part[-1], count, 0) if _taking_part else count
     try:
-        return jax.lax.pmax(count, LANES)
+        return jax.lax.pmax(wanted, LANES)
     except NameError:  # not inside the mapped loop: a single lane, as in tests or at a prompt
-        return count
+        return wanted

@@ -38,3 +38,5 @@ class Agent(NamedTuple):
     rhythm: Rhythm = None
     samples_lost: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
+    workload: Callable[[AgentState], Array] = lambda _: jnp.int32(1)
+    """how long consolidation would take now, in any unit: lanes with much to do need not hold up the others"""

@@ -14,18 +14,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
-from remanence import memory
 from remanence.agents.base import AT_SWITCH, Agent, Rhythm
 from remanence.agents.behaviour import Behaviour
+from remanence.agents.consolidation import counted, listed
 from remanence.agents.td import CONTROL, PREDICTION, Problem, improve
-from remanence.errors import UserError
-from remanence.memory import Ring
 from remanence.types import Key, Transition
-from remanence.updates import decayed, permanent_error
+from remanence.updates import decayed
 from remanence.values import Value
 
 
@@ -42,8 +39,8 @@ class PTHypers:
 class PTState(NamedTuple):
     permanent: Any  # weights of V^P
     transient: Any  # weights of V^T
-    visited: Ring  # states, and the outputs they are about, since the last consolidation (the paper's buffer B)
-    lost: Array  # [] states a full buffer dropped before they were consolidated
+    visited: Any  # visits since the last consolidation (the paper's buffer B)
+    lost: Array  # [] visits a full buffer dropped before they were consolidated
 
 
 def on_top_of(value: Value, permanent: Any) -> Value:
@@ -55,7 +52,13 @@ def on_top_of(value: Value, permanent: Any) -> Value:
     return value._replace(apply=apply)
 
 
-def pt_td(value: Value, behaviour: Behaviour, example_obs: ArrayLike, buffer: int, rhythm: Rhythm = AT_SWITCH) -> Agent:
+def pt_td(
+    value: Value,
+    behaviour: Behaviour,
+    example_obs: ArrayLike = 0,
+    buffer: int | None = None,
+    rhythm: Rhythm = AT_SWITCH,
+) -> Agent:
     """PT-TD (Algorithm 1), and its general form: any rhythm of consolidation, any decay. See `permanent_transient`."""
     return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, rhythm)
 
@@ -63,8 +66,8 @@ def pt_td(value: Value, behaviour: Behaviour, example_obs: ArrayLike, buffer: in
 def pt_q(
     value: Value,
     behaviour: Behaviour,
-    example_obs: ArrayLike,
-    buffer: int,
+    example_obs: ArrayLike = 0,
+    buffer: int | None = None,
     rhythm: Rhythm = AT_SWITCH,
     clear: bool = True,
 ) -> Agent:
@@ -77,7 +80,7 @@ def permanent_transient(
     value: Value,
     behaviour: Behaviour,
     example_obs: ArrayLike,
-    buffer: int,
+    buffer: int | None,
     rhythm: Rhythm,
     clear: bool = True,
 ) -> Agent:
@@ -87,18 +90,16 @@ def permanent_transient(
         problem: prediction or control.
         value: the form of both parts.
         example_obs: [*obs] tells the buffer what it will hold.
-        buffer: how many samples are kept for consolidation; the newest ones if there are more.
+        buffer: how many visits are kept for consolidation, the newest ones if there are more; None for all, in a table.
         rhythm: when to consolidate; at observed switches, or every k episodes or steps.
         clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
     """
-    if buffer < 1:
-        raise UserError(f"a buffer must hold at least one sample; got {buffer}")
+    visits = counted(problem, value) if buffer is None else listed(problem, value, example_obs, buffer, clear)
 
     def init(key: Key, hypers: PTHypers) -> PTState:
         del hypers
         k_permanent, k_transient = jax.random.split(key)
-        visited = memory.make_ring((example_obs, np.int8(0)), buffer)
-        return PTState(value.init(k_permanent), value.init(k_transient), visited, jnp.int32(0))
+        return PTState(value.init(k_permanent), value.init(k_transient), visits.begin(key), jnp.int32(0))
 
     def act(state: PTState, hypers: PTHypers, obs: Array, key: Key) -> Array:
         return behaviour(on_top_of(value, state.permanent).apply(state.transient, obs), hypers, key)
@@ -106,33 +107,32 @@ def permanent_transient(
     def learn(state: PTState, hypers: PTHypers, transition: Transition, key: Key) -> PTState:
         del key
         combined = on_top_of(value, state.permanent)
-        sample = (transition.obs, problem.output(transition.action))
         return state._replace(
             transient=improve(problem, combined, state.transient, hypers.transient_lr, transition),
-            visited=memory.append(state.visited, sample, transition.real),
+            visited=visits.note(state.visited, transition),
         )
 
     def consolidate(state: PTState, hypers: PTHypers, key: Key) -> PTState:
-        """One pass over the buffer in the order of visits (Eq. 4, App. A), then decay and an empty buffer."""
+        """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
         del key
-        combined = on_top_of(value, state.permanent)  # frozen: the targets do not move during the pass
-
-        def absorb(permanent: Any, sample: tuple[Array, Array], real: Array) -> Any:
-            obs, output = sample
-            target = combined.apply(state.transient, obs)[output]
-            error = permanent_error(target, value.apply(permanent, obs)[output])
-            return value.nudge(permanent, obs, output, jnp.where(real, hypers.permanent_lr * error, 0.0))
-
         return PTState(
-            permanent=memory.fold(absorb, state.permanent, state.visited),
+            permanent=visits.absorb(state.visited, state.permanent, state.transient, hypers.permanent_lr),
             transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
-            visited=memory.emptied(state.visited) if clear else state.visited,
-            # A buffer that is never cleared is meant to keep the newest samples only: nothing is lost there.
-            lost=state.lost + memory.overwritten(state.visited) if clear else state.lost,
+            visited=visits.forget(state.visited),
+            lost=state.lost + visits.lost(state.visited),
         )
 
     def inspect(state: PTState, obs: Array) -> dict[str, Array]:
         permanent, transient = value.apply(state.permanent, obs), value.apply(state.transient, obs)
         return {"value": permanent + transient, "permanent": permanent, "transient": transient}
 
-    return Agent(init, act, learn, consolidate, inspect, rhythm, samples_lost=lambda state: state.lost)
+    return Agent(
+        init,
+        act,
+        learn,
+        consolidate,
+        inspect,
+        rhythm,
+        samples_lost=lambda state: state.lost,
+        workload=lambda state: visits.workload(state.visited),
+    )

@@ -7,7 +7,6 @@ paper's step sizes, which is what it is for, and on the lanes of one curve of th
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import platform
 import time
@@ -25,8 +24,9 @@ from remanence.bench.measure import Lap, Report, Result, Row, peak_memory, race,
 from remanence.experiments import get
 from remanence.experiments.base import PAPER, Contender, Plan
 from remanence.experiments.prediction import CURRENT
+from remanence.experiments.run import make_driver
+from remanence.experiments.sweep import settings
 from remanence.lanes import Driver
-from remanence.life import Setting
 from remanence.probes import Truth
 from remanence.truth import corner_grid_truth
 from remanence.types import Hypers
@@ -48,19 +48,16 @@ class Lanes:
     chosen: np.ndarray  # [lanes]
 
 
-def sweep(contender: Contender) -> Lanes:
+def _sweep(contender: Contender) -> Lanes:
     """All combinations of the step sizes the paper searched, with seeds enough for `MIN_LANES` lanes."""
-    grid = [
-        dict(zip(contender.search, values, strict=True)) for values in itertools.product(*contender.search.values())
-    ]
-    settings = [dataclasses.replace(contender.hypers, **values) for values in grid]
-    return _repeat(contender, settings, seeds=-(-MIN_LANES // len(settings)))
+    combinations = settings(contender)
+    return _repeat(contender, combinations, seeds=-(-MIN_LANES // len(combinations)))
 
 
-def _repeat(contender: Contender, settings: list[Hypers], seeds: int) -> Lanes:
-    hypers = [hypers for hypers in settings for _ in range(seeds)]
+def _repeat(contender: Contender, combinations: list[Hypers], seeds: int) -> Lanes:
+    hypers = [hypers for hypers in combinations for _ in range(seeds)]
     chosen = np.array([one == contender.hypers for one in hypers])
-    return Lanes(hypers, [seed for _ in settings for seed in range(seeds)], chosen)
+    return Lanes(hypers, [seed for _ in combinations for seed in range(seeds)], chosen)
 
 
 def run(progress: Callable[[str], None]) -> Report:
@@ -82,8 +79,8 @@ def run(progress: Callable[[str], None]) -> Report:
 def _measure(plan: Plan, name: str, progress: Callable[[str], None]) -> list[Row]:
     assert isinstance(plan.world, CornerGrid)
     contender, truth = plan.contenders[name], corner_grid_truth(plan.world, plan.stream.tasks)
-    many, few = sweep(contender), _repeat(contender, [contender.hypers], plan.seeds)
-    driver = Driver(Setting(contender.agent, plan.world, plan.stream, plan.probe(contender.agent)), plan.round_steps)
+    many, few = _sweep(contender), _repeat(contender, [contender.hypers], plan.seeds)
+    driver = make_driver(plan, contender.agent, plan.probe(contender.agent))
     tables = native.tabulate(plan.world, plan.stream, truth)
     loop = native.compile_loop(consolidates=isinstance(contender.hypers, PTHypers))
     seeds = itertools.count()

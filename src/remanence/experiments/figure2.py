@@ -36,11 +36,11 @@ def corner_grid_stream() -> Stream:
     return Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(50), told=True)
 
 
-def _corner_grid_plan(features: Features, code: str, chosen: StepSizes) -> Plan:
+def _corner_grid_plan(features: Features, code: str, buffer: int | None, chosen: StepSizes) -> Plan:
     return Plan(
         world=GRID,
         stream=corner_grid_stream(),
-        contenders=contenders(features, code, np.int16(0), 4096, chosen),
+        contenders=contenders(features, code, np.int16(0), buffer, chosen),
         probe=_corner_grid_error,
         truth="exact (linear solve)",
     )
@@ -83,8 +83,8 @@ def _panel(
     )
 
 
-_tabular = partial(_corner_grid_plan, one_hot(25), "one-hot", TABULAR)
-_linear = partial(_corner_grid_plan, row_and_column(5), "row and column", LINEAR)
+_tabular = partial(_corner_grid_plan, one_hot(25), "one-hot", None, TABULAR)
+_linear = partial(_corner_grid_plan, row_and_column(5), "row and column", 4096, LINEAR)
 
 EXPERIMENTS = (
     _panel(

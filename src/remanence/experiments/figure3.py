@@ -39,7 +39,6 @@ TRANSIENT_STEP_SIZES = (0.8, 0.5, 0.3, 0.1, 0.05, 0.01)
 VALUE = linear(one_hot(GRID.num_states), outputs=GRID.num_actions)
 BEHAVIOUR = epsilon_greedy(EPSILON)
 FORM = {"features": "one-hot", "behaviour": f"epsilon-greedy {EPSILON}, random ties"}
-BUFFER = 2**15
 
 
 def swapping_stream(segments: int, told: bool) -> Stream:
@@ -50,7 +49,7 @@ def plain_q(lr: float) -> Contender:
     return Contender(q_learning(VALUE, BEHAVIOUR), TDHypers(lr), FORM, {"lr": STEP_SIZES})
 
 
-def make_pt_q(rhythm: Rhythm, buffer: int, clear: bool = True) -> Agent:
+def make_pt_q(rhythm: Rhythm, buffer: int | None = None, clear: bool = True) -> Agent:
     return pt_q(VALUE, BEHAVIOUR, np.int16(0), buffer, rhythm, clear)
 
 
@@ -73,9 +72,9 @@ def _plan(segments: int) -> Plan:
                 {"lr": STEP_SIZES},
             ),
             "PT-Q": Contender(
-                make_pt_q(AT_SWITCH, BUFFER),
+                make_pt_q(AT_SWITCH),
                 PTHypers(0.01, 0.5, 0.0),
-                {**FORM, "consolidates": "at told switches, one chronological pass", "buffer": BUFFER},
+                {**FORM, "consolidates": "at told switches, one pass over all visits"},
                 {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": TRANSIENT_STEP_SIZES},
             ),
         },

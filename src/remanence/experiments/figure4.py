@@ -28,7 +28,6 @@ from remanence.types import Episodes
 
 PERIODS = (1, 5, 10, 25, 100)
 DECAYS = (0.1, 0.3, 0.5, 0.7, 0.9)
-BUFFER = {1: 2**13, 5: 2**13, 10: 2**14, 25: 2**14, 100: 2**15}
 RELEASED_BUFFER = 1000
 Q_STEP_SIZE = 0.5
 
@@ -60,15 +59,17 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
     """All cells of one period share an agent, hence a compiled program: λ is only a number."""
     contenders = {"Q": plain_q(Q_STEP_SIZE)}
     for period in PERIODS:
-        buffer = RELEASED_BUFFER if released else BUFFER[period]
-        agent = make_pt_q(Episodes(period, lead=1 if released else 0), buffer, clear=not released)
-        when = "before" if released else "after"
-        form = {
-            **FORM,
-            "consolidates": f"{when} every {period} episodes, one chronological pass",
-            "buffer": buffer,
-            "cleared": not released,
-        }
+        if released:
+            agent = make_pt_q(Episodes(period, lead=1), RELEASED_BUFFER, clear=False)
+            form = {
+                **FORM,
+                "consolidates": f"before every {period} episodes",
+                "buffer": RELEASED_BUFFER,
+                "cleared": False,
+            }
+        else:
+            agent = make_pt_q(Episodes(period))
+            form = {**FORM, "consolidates": f"after every {period} episodes, one pass over all visits"}
         for decay, (permanent, transient) in zip(DECAYS, step_sizes[period], strict=True):
             contenders[cell_name(period, decay)] = Contender(
                 agent,
@@ -82,7 +83,7 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
         contenders=contenders,
         probe=returns,
         truth="optimal values by value iteration",
-        meet_at=0.5,
+        meet_at=0.5 if released else 0.2,
     )
 
 

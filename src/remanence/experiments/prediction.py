@@ -39,7 +39,7 @@ class StepSizes:
 
 
 def contenders(
-    features: Features, code: str, example_obs: ArrayLike, buffer: int, chosen: StepSizes
+    features: Features, code: str, example_obs: ArrayLike, buffer: int | None, chosen: StepSizes
 ) -> dict[str, Contender]:
     """TD, TD-reset and PT-TD over the same features, under the uniformly random policy."""
     value, behaviour = linear(features), uniform(4)
@@ -54,7 +54,7 @@ def contenders(
         "PT-TD": Contender(
             pt_td(value, behaviour, example_obs, buffer),
             PTHypers(chosen.permanent, chosen.transient, 0.0),
-            {**form, "consolidates": "at told switches, one chronological pass", "buffer": buffer},
+            {**form, "consolidates": "at told switches, one pass over all visits", "buffer": buffer},
             double,
         ),
     }

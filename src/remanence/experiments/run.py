@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,9 @@ def execute(experiment: str, preset: str, plan: Plan, seeds: int, out: Path, con
             started = time.monotonic()
             if id(contender.agent) not in drivers:
                 drivers[id(contender.agent)] = make_driver(plan, contender.agent, _measure(plan, contender.agent))
-            outcome = live(drivers[id(contender.agent)], [contender.hypers] * seeds, numbers, name, console)
+            driver = drivers[id(contender.agent)]
+            with watch(driver, seeds, name, console) as on_progress:
+                outcome = driver.run([contender.hypers] * seeds, numbers, on_progress)
             seconds = time.monotonic() - started
             tables = _tables(plan, name, contender.hypers, numbers, position * len(numbers), outcome)
             directory.add(tables)
@@ -86,15 +89,12 @@ def make_driver(plan: Plan, agent: Agent, probe: Probe) -> Driver:
     return Driver(Setting(agent, plan.world, plan.stream, probe), plan.round_steps, plan.meet_at)
 
 
-def live(driver: Driver, hypers: Sequence[Hypers], seeds: Sequence[int], label: str, console: Console) -> Outcome:
-    """Lives lanes, telling how far they are; lane i has `hypers[i]` and `seeds[i]`."""
+@contextlib.contextmanager
+def watch(driver: Driver, lanes: int, label: str, console: Console) -> Iterator[Callable[[Progress], None]]:
+    """Shows how far lanes are, while they live."""
     started = time.monotonic()
-    with track(console, label, len(seeds) * driver.setting.episodes) as advance:
-
-        def on_progress(progress: Progress) -> None:
-            advance(progress.episodes, progress.steps / (time.monotonic() - started))
-
-        return driver.run(hypers, seeds, on_progress)
+    with track(console, label, lanes * driver.setting.episodes) as advance:
+        yield lambda progress: advance(progress.episodes, progress.steps / (time.monotonic() - started))
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:

@@ -1,7 +1,7 @@
 """Sweeps: every setting on tuning seeds, the best one again on reporting seeds, and how sure the choice is.
 
-Settings and seeds are lanes. Contenders that share an agent share a compiled program, whose lanes run in blocks; a
-block that is finished is kept, so a sweep that was cut off does only what is missing.
+Settings and seeds are lanes. Contenders that share an agent share a compiled program. Finished lanes are saved every few
+seconds, so a sweep that was cut off does only what is missing.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from rich.console import Console
 from remanence import __version__
 from remanence.errors import UserError
 from remanence.experiments.base import Contender, Plan
-from remanence.experiments.run import describe, live, make_driver
+from remanence.experiments.run import describe, make_driver, watch
 from remanence.lanes import Driver, Outcome
 from remanence.results.continual import lower_is_better
 from remanence.results.store import Results, RunDirectory, load
 from remanence.types import Hypers
 
-BLOCK = 1500  # lanes that run at once: enough to fill vector units, few enough to lose little when a sweep is cut off
+BATCH = 1500  # lanes that live at once: enough to fill vector units, few enough to keep their buffers in memory
+SECONDS_BETWEEN_SAVES = 15.0
 AREA = "auc_"  # prefix of the columns that hold areas under curves
 
 
@@ -74,13 +75,9 @@ def sweep(
         done = set(table["lane"]) if len(table) else set()
         for driver, lanes in _programs(plan, seeds):
             missing = [lane for lane in lanes if lane.number not in done]
-            for block in _blocks(missing):
-                started = time.monotonic()
-                outcome = live(
-                    driver, [lane.hypers for lane in block], [lane.seed for lane in block], _label(block), console
-                )
-                directory.add({"lanes": _rows(block, outcome, metrics)})
-                directory.log("block done", lanes=len(block), seconds=round(time.monotonic() - started, 3))
+            for finished in _in_portions(driver, missing, console):
+                directory.add({"lanes": _rows(finished, metrics)})
+                directory.log("lanes done", lanes=len(finished))
     return load(directory.path)
 
 
@@ -138,7 +135,7 @@ def _hyper_columns(own: pl.DataFrame) -> list[str]:
 
 
 def _programs(plan: Plan, seeds: Sequence[int]) -> Iterator[tuple[Driver, list[Lane]]]:
-    """Contenders with the same agent make one program. Lanes with like step sizes stand together: they take equally long."""
+    """Contenders with the same agent make one program. Small step sizes come first: their lives are the longest."""
     numbers = itertools.count()
     for agent in {id(contender.agent): contender.agent for contender in plan.contenders.values()}.values():
         lanes = [
@@ -152,19 +149,30 @@ def _programs(plan: Plan, seeds: Sequence[int]) -> Iterator[tuple[Driver, list[L
         yield make_driver(plan, agent, plan.probe(agent)), lanes
 
 
-def _blocks(lanes: list[Lane]) -> list[list[Lane]]:
-    """Blocks of nearly equal size."""
-    count = -(-len(lanes) // BLOCK)
-    size = -(-len(lanes) // count) if count else 1
-    return [lanes[start : start + size] for start in range(0, len(lanes), size)]
+def _in_portions(driver: Driver, lanes: list[Lane], console: Console) -> Iterator[list[tuple[Lane, Outcome]]]:
+    """Lives the lanes, giving them back some seconds' worth at a time."""
+    if not lanes:
+        return
+    portion: list[tuple[Lane, Outcome]] = []
+    saved = time.monotonic()
+    with watch(driver, len(lanes), _label(lanes), console) as on_progress:
+        hypers, seeds = [lane.hypers for lane in lanes], [lane.seed for lane in lanes]
+        for some in driver.as_they_finish(hypers, seeds, on_progress, BATCH):
+            portion += [(lanes[number], outcome._replace(agents=None)) for number, outcome in some.items()]
+            if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
+                yield portion
+                portion, saved = [], time.monotonic()
+    if portion:
+        yield portion
 
 
-def _label(block: list[Lane]) -> str:
-    names = list(dict.fromkeys(lane.contender for lane in block))
+def _label(lanes: list[Lane]) -> str:
+    names = list(dict.fromkeys(lane.contender for lane in lanes))
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def _rows(block: list[Lane], outcome: Outcome, metrics: Sequence[str]) -> pl.DataFrame:
+def _rows(finished: list[tuple[Lane, Outcome]], metrics: Sequence[str]) -> pl.DataFrame:
+    block, outcomes = [lane for lane, _ in finished], [outcome for _, outcome in finished]
     columns: dict[str, Any] = {
         "lane": np.array([lane.number for lane in block], np.int32),
         "contender": [lane.contender for lane in block],
@@ -173,11 +181,11 @@ def _rows(block: list[Lane], outcome: Outcome, metrics: Sequence[str]) -> pl.Dat
     for hyper in (field.name for field in dataclasses.fields(block[0].hypers)):
         columns[hyper] = [float(getattr(lane.hypers, hyper)) for lane in block]
     for metric in metrics:
-        columns[AREA + metric] = outcome.record[metric].mean(axis=1, dtype=np.float64)
+        columns[AREA + metric] = np.array([outcome.record[metric].mean(dtype=np.float64) for outcome in outcomes])
     sound = np.all([np.isfinite(columns[AREA + metric]) for metric in metrics], axis=0)
     return pl.DataFrame(columns).with_columns(
-        steps=pl.Series(outcome.steps),
-        samples_lost=pl.Series(outcome.samples_lost),
+        steps=pl.Series([int(outcome.steps) for outcome in outcomes]),
+        samples_lost=pl.Series([int(outcome.samples_lost) for outcome in outcomes]),
         diverged=pl.Series(~sound),
         version=pl.lit(__version__),
     )

@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.results.continual import of_run
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
 
@@ -84,6 +85,47 @@ def learning_curves(
     return alt.layer(rules, band, curve).properties(
         width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
     )
+
+
+def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
+    """Jumpstart, recovery, forgetting and transfer of every contender, with the paper's 90 % intervals (docs/metrics.md)."""
+    meaning = {
+        "jumpstart": "first episode after a switch",
+        "recovery": "episodes to recover",
+        "forgetting": "lost when a task returns",
+        "transfer": "gain over the reset variant",
+    }
+    rows = [
+        {"agent": name, "measure": what, "mean": estimate.mean, "low": estimate.low, "high": estimate.high}
+        for name, measured in of_run(results, metric).items()
+        for what, estimate in measured.estimates().items()
+        if what in meaning and estimate is not None and np.isfinite(estimate.low)
+    ]
+    names = results.contenders
+    panels = []
+    for what, label in meaning.items():
+        own = [row for row in rows if row["measure"] == what]
+        if not own:
+            continue
+        base = alt.Chart(alt.Data(values=own)).encode(
+            y=alt.Y("agent:N", title=None, sort=names, axis=alt.Axis(labels=not panels, ticks=False)),
+            color=alt.Color(
+                "agent:N", scale=alt.Scale(domain=names, range=[colour(one) for one in names]), legend=None
+            ),
+        )
+        interval = base.mark_rule(strokeWidth=2).encode(
+            x=alt.X("low:Q", title=label, scale=alt.Scale(zero=True)), x2="high:Q"
+        )
+        point = base.mark_point(filled=True, size=60).encode(
+            x="mean:Q", tooltip=["agent:N", alt.Tooltip("mean:Q", format=".4f")]
+        )
+        panels.append(
+            (interval + point).properties(width=165, height=26 * len(names), title=alt.TitleParams(what, fontSize=12))
+        )
+    title = alt.TitleParams(
+        f"Continual learning, measured by {metric}", subtitle=["means over seeds with 90 % intervals"]
+    )
+    return alt.hconcat(*panels, spacing=18).properties(title=title)
 
 
 def left_out(results: Results) -> list[str]:

@@ -25,6 +25,7 @@ VERDICT_CLASS = {"reproduced": "good", "not reproduced": "bad"}
 class Section:
     """One experiment of the report."""
 
+    name: str
     title: str
     where: str
     """where it stands in the paper"""
@@ -36,7 +37,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        return self.results.experiment.replace("/", "-")
+        return self.name.replace("/", "-")
 
 
 def write_report(sections: Sequence[Section], to: Path) -> Path:
@@ -70,9 +71,9 @@ def _styled(chart: Any) -> Any:
     )
 
 
-def command(results: Results) -> str:
+def command(name: str, results: Results) -> str:
     """The command that repeats a run."""
-    return f"remanence run {results.experiment} --preset {results.preset} --seeds {len(results.seeds)}"
+    return f"remanence run {name} --preset {results.preset} --seeds {len(results.seeds)}"
 
 
 def _section(section: Section, pictures: list[str]) -> str:
@@ -84,10 +85,10 @@ def _section(section: Section, pictures: list[str]) -> str:
         for stem in pictures
     )
     remarks = "".join(f"<p>{html.escape(remark)}</p>" for remark in section.remarks)
-    repeat = f"<p>Repeat: <code>{html.escape(command(results))}</code></p>" + _description(results)
+    repeat = f"<p>Repeat: <code>{html.escape(command(section.name, results))}</code></p>" + _description(results)
     return (
         f'<section id="{section.anchor}"><h2>{html.escape(section.title)}</h2>'
-        f"<p class=where>{html.escape(section.where)} · <code>{results.experiment}</code> · preset {results.preset}</p>"
+        f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset}</p>"
         f"{figures}{_summary_table(results, section.headline)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
     )
 

@@ -46,7 +46,7 @@ class Progress(NamedTuple):
 class Outcome(NamedTuple):
     """What a run of lanes leaves behind, as numpy arrays."""
 
-    record: Any  # leaves [lanes, episodes, ...]: what the probe measured
+    record: Any  # leaves [lanes, episodes, ...]: what the probe measured; NaN where a lane was stopped before
     steps: np.ndarray  # [lanes]
     samples_lost: np.ndarray  # [lanes]
     agents: Any  # leaves [lanes, ...]: the agents as they were at the end
@@ -128,7 +128,7 @@ class Driver:
             clocks[:, lanes[lived_in]] = np.asarray(carry.life.episode)[lived_in], np.asarray(carry.life.step)[lived_in]
             if on_progress is not None:
                 on_progress(Progress(*map(int, clocks.sum(axis=1))))
-            over = lived_in & (clocks[0, lanes] >= self.setting.episodes)
+            over = lived_in & np.asarray(jax.vmap(partial(lives.is_over, self.setting))(carry.life))
             alive = int(lived_in.sum() - over.sum())
             if alive and over.sum() < len(lanes) * TURNOVER:
                 continue  # too few to be worth a break
@@ -158,7 +158,11 @@ class Driver:
     def _outcomes(self, carry: _Carry, lanes: np.ndarray, rows: np.ndarray) -> dict[int, Outcome]:
         """What the lanes in these rows leave behind."""
         lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(lanes))(carry.life.agent)
-        everything = Outcome(*jax.tree.map(np.asarray, (carry.record, carry.life.step, lost, carry.life.agent)))
+        everything = Outcome(*jax.tree.map(np.array, (carry.record, carry.life.step, lost, carry.life.agent)))
+        for row in rows:
+            unlived = slice(int(carry.life.episode[row]), None)  # empty unless the lane was stopped
+            for leaf in jax.tree.leaves(everything.record):
+                leaf[row, unlived] = np.nan
         return {int(lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
 
 

@@ -75,6 +75,8 @@ class Setting(NamedTuple):
     world: World
     stream: Stream
     probe: Probe
+    most_steps: int | None = None
+    """a lane that needs more is stopped: values that explode can keep an agent in one episode for ever"""
 
     @property
     def episodes(self) -> int:
@@ -122,7 +124,7 @@ def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
 
 def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
     """One step: act, see what happens, learn. A resting lane goes through the motions and changes nothing."""
-    agent, world, stream, _ = setting
+    agent, world, stream = setting.agent, setting.world, setting.stream
     awake = ~life.resting
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
 
@@ -175,7 +177,9 @@ def moment(setting: Setting, life: Life) -> Moment:
 
 
 def is_over(setting: Setting, life: Life) -> Array:
-    return life.episode >= setting.episodes
+    """Whether the life is lived, or may not go on."""
+    lived = life.episode >= setting.episodes
+    return lived if setting.most_steps is None else lived | (life.step >= setting.most_steps)
 
 
 def is_due(setting: Setting, life: Life) -> Array:

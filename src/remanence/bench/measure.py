@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.table import Table
@@ -30,8 +29,8 @@ class Report:
     name: str
     rows: list[Row]
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=2, ensure_ascii=False)
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 def render(report: Report) -> Table:

@@ -138,12 +138,12 @@ def _step_sizes(hypers: Hypers) -> tuple[float, float]:
 
 
 def _speed_rows(name: str, best: dict[str, Result], first: dict[str, float], lanes: dict[str, int]) -> list[Row]:
-    notes = {label: f"{lanes[label]} lanes on all cores in {best[label].seconds:.2f} s" for label in lanes} | {
-        USUAL: "one lane at a time on one core; one-hot features, dot products",
-        LEAN: "one lane at a time on one core; plain lists, plain numbers",
+    notes = {label: f"{lanes[label]} lanes, all cores, {best[label].seconds:.2f} s" for label in lanes} | {
+        USUAL: "one core; one-hot dot products",
+        LEAN: "one core; plain lists",
     }
     compiling = [
-        Row(f"{name}: {label}, compiling", first[label] - best[label].seconds, "s", "the first call less a warm one")
+        Row(f"{name}: {label}, compiling", first[label] - best[label].seconds, "s", "first call less a warm one")
         for label in first
     ]
     return [Row(f"{name}: {label}", best[label].rate, "steps/s", note) for label, note in notes.items()] + compiling
@@ -153,7 +153,7 @@ def _ratio_rows(name: str, best: dict[str, Result]) -> list[Row]:
     engine = best[ENGINE]
 
     def ratio(other: str) -> Row:
-        note = f"for the same processor time: {engine.rate_per_core / best[other].rate_per_core:.3g}"
+        note = f"per second of one core: {engine.rate_per_core / best[other].rate_per_core:.3g}"
         return Row(f"{name}: engine / {other}", engine.rate / best[other].rate, "×", note)
 
     return [ratio(USUAL), ratio(LEAN), ratio(NATIVE)]
@@ -161,7 +161,7 @@ def _ratio_rows(name: str, best: dict[str, Result]) -> list[Row]:
 
 def _score_rows(name: str, best: dict[str, Result]) -> list[Row]:
     def row(label: str, scores: np.ndarray) -> Row:
-        note = f"± {scores.std(ddof=1) / np.sqrt(len(scores)):.4f} (standard error), {len(scores)} lanes"
-        return Row(f"{name}: mean RMSVE, {label}", float(scores.mean()), "", note)
+        note = f"standard error {scores.std(ddof=1) / np.sqrt(len(scores)):.4f}, {len(scores)} lanes"
+        return Row(f"{name}: {label}", float(scores.mean()), "RMSVE", note)
 
     return [row(label, result.scores) for label, result in best.items()]

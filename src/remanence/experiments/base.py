@@ -48,6 +48,8 @@ class Plan:
     round_steps: int = 8
     meet_at: float = 1.0
     """the share of lanes that must rest before those that are due consolidate"""
+    most_steps: int | None = None
+    """a lane that needs more steps is stopped, and counts as diverged"""
     maps: Callable[[Agent], Probe] | None = None
     """what is kept as a picture: beliefs about every point"""
     map_ticks: tuple[int, ...] = ()

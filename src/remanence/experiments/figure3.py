@@ -30,6 +30,7 @@ SWAPPED_REWARDS = np.array([[1, -1], [-1, 1]], np.float32)
 EPSILON = 0.1
 SPAN = 50
 RETURN = "return"
+MOST_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge come near
 
 # Step sizes searched (paper, App. C.4, "Search space of learning rates for the tabular control task").
 STEP_SIZES = (0.8, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
@@ -80,6 +81,7 @@ def _plan(segments: int) -> Plan:
         },
         probe=returns,
         truth="optimal values by value iteration",
+        most_steps=MOST_STEPS,
         maps=lambda agent: value_maps(agent, np.arange(GRID.num_states, dtype=np.int32)),
         map_ticks=(SPAN, SPAN + 1, 2 * SPAN, 2 * SPAN + 1, segments * SPAN),
     )

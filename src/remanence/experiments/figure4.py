@@ -12,6 +12,7 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experi
 from remanence.experiments.figure3 import (
     FORM,
     GRID,
+    MOST_STEPS,
     PERMANENT_STEP_SIZES,
     RETURN,
     TRANSIENT_STEP_SIZES,
@@ -83,6 +84,7 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
         contenders=contenders,
         probe=returns,
         truth="optimal values by value iteration",
+        most_steps=MOST_STEPS,
         meet_at=0.5 if released else 0.2,
     )
 

@@ -42,6 +42,7 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         },
         "truth": plan.truth,
         "map_ticks": list(plan.map_ticks),
+        "most_steps": plan.most_steps,
         "contenders": {
             name: {"form": dict(contender.form), "hypers": dataclasses.asdict(contender.hypers)}
             for name, contender in plan.contenders.items()
@@ -86,7 +87,7 @@ def execute(experiment: str, preset: str, plan: Plan, seeds: int, out: Path, con
 
 def make_driver(plan: Plan, agent: Agent, probe: Probe) -> Driver:
     """The program for lanes of one agent of a plan."""
-    return Driver(Setting(agent, plan.world, plan.stream, probe), plan.round_steps, plan.meet_at)
+    return Driver(Setting(agent, plan.world, plan.stream, probe, plan.most_steps), plan.round_steps, plan.meet_at)
 
 
 @contextlib.contextmanager

@@ -73,7 +73,7 @@ def sweep(
     with directory.writing():
         table = load(directory.path).lanes
         done = set(table["lane"]) if len(table) else set()
-        for driver, lanes in _programs(plan, seeds):
+        for driver, lanes in programs(plan, seeds):
             missing = [lane for lane in lanes if lane.number not in done]
             for finished in _in_portions(driver, missing, console):
                 directory.add({"lanes": _rows(finished, metrics)})
@@ -134,7 +134,7 @@ def _hyper_columns(own: pl.DataFrame) -> list[str]:
     return [c for c in own.columns if c not in known and not c.startswith(AREA) and own[c].null_count() == 0]
 
 
-def _programs(plan: Plan, seeds: Sequence[int]) -> Iterator[tuple[Driver, list[Lane]]]:
+def programs(plan: Plan, seeds: Sequence[int]) -> Iterator[tuple[Driver, list[Lane]]]:
     """Contenders with the same agent make one program. Small step sizes come first: their lives are the longest."""
     numbers = itertools.count()
     for agent in {id(contender.agent): contender.agent for contender in plan.contenders.values()}.values():

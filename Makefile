@@ -16,6 +16,8 @@ run: $(READY)  ## every experiment that is part of the main job, at full scale, 
 	$(BIN)/remanence run figure2/tabular
 	$(BIN)/remanence run figure2/linear
 	$(BIN)/remanence run figure2/continuous
+	$(BIN)/remanence run figure3/tabular
+	$(BIN)/remanence run figure4
 	$(BIN)/remanence run appendix/true-values
 	$(BIN)/remanence run appendix/prediction-evolution
 	$(BIN)/remanence report

@@ -306,7 +306,7 @@ def _size(plan: Plan, seeds: int | None = None) -> str:
 
 
 def _parse_change(change: str) -> tuple[str, str, float]:
-    target, _, value = change.partition("=")
+    target, _, value = change.rpartition("=")  # a contender's name may hold "=" and "."
     contender, _, hyper = target.rpartition(".")
     try:
         return contender, hyper, float(value)
@@ -317,7 +317,7 @@ def _parse_change(change: str) -> tuple[str, str, float]:
 
 
 def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
-    target, _, listed = change.partition("=")
+    target, _, listed = change.rpartition("=")
     contender, _, hyper = target.rpartition(".")
     try:
         return contender, hyper, tuple(float(value) for value in listed.split(",") if value.strip())

@@ -159,10 +159,10 @@ class Driver:
         """What the lanes in these rows leave behind."""
         lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(lanes))(carry.life.agent)
         everything = Outcome(*jax.tree.map(np.array, (carry.record, carry.life.step, lost, carry.life.agent)))
-        for row in rows:
-            unlived = slice(int(carry.life.episode[row]), None)  # empty unless the lane was stopped
+        episodes = np.asarray(carry.life.episode)
+        for row in rows[episodes[rows] < self.setting.episodes]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
-                leaf[row, unlived] = np.nan
+                leaf[row, episodes[row] :] = np.nan
         return {int(lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
 
 

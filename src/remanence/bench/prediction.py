@@ -3,6 +3,10 @@
 All of them live the lives of the paper's panel, with errors measured after every episode, and the report shows what they
 learned: a loop that is fast because it is wrong would give itself away there. The engine is measured on a sweep over the
 paper's step sizes, which is what it is for, and on the lanes of one curve of the figure.
+
+One difference remains: the scripts and the native loop consolidate visit by visit, as the paper writes it. The engine's PT-TD
+does what its plan says; without a buffer it counts the visits of a table and takes the same steps in closed form, so a part of
+its lead is then algebra rather than machinery.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ def _sensitivity(name: str, of: Experiment, expected: str) -> Experiment:
 _tabular, _linear, _continuous = figure2.EXPERIMENTS
 
 EXPERIMENTS = (
-    _sensitivity("tabular", _tabular, "20 s"),
-    _sensitivity("linear", _linear, "20 s"),
+    _sensitivity("tabular", _tabular, "10 s"),
+    _sensitivity("linear", _linear, "10 s"),
     _sensitivity("continuous", _continuous, "3 min"),
     _sensitivity("control", figure3.EXPERIMENTS[0], "30 s"),
 )

@@ -115,7 +115,7 @@ EXPERIMENTS = (
         plans={PAPER: _values_plan, SMOKE: _values_plan},
         figures=_true_value_figures,
         claims=lambda _: [],
-        expected="5 s, and 30 s once for the true values",
+        expected="1 s, and 25 s once for the true values",
     ),
     Experiment(
         name="appendix/prediction-evolution",

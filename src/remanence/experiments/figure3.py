@@ -144,7 +144,7 @@ EXPERIMENTS = (
         },
         figures=_figures,
         claims=_claims,
-        expected="15 s",
+        expected="10 s",
         headline=(RETURN, "regret"),
         remarks=(
             "`return` is discounted, as in the published panel; undiscounted returns are stored too.",

@@ -108,7 +108,9 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
         if not own:
             continue
         base = alt.Chart(alt.Data(values=own)).encode(
-            y=alt.Y("agent:N", title=None, sort=names, axis=alt.Axis(labels=not panels, ticks=False)),
+            y=alt.Y(
+                "agent:N", title=None, scale=alt.Scale(domain=names), axis=alt.Axis(labels=not panels, ticks=False)
+            ),
             color=alt.Color(
                 "agent:N", scale=alt.Scale(domain=names, range=[colour(one) for one in names]), legend=None
             ),

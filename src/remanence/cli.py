@@ -332,7 +332,7 @@ def _continual_figure(experiment: Experiment, results: Results) -> dict[str, Any
 
     if not results.metrics or not results.switches or len(results.contenders) > MOST_IN_TABLE:
         return {}
-    return {"continual": continual_chart(results, experiment.headline[0])}
+    return {"continual": continual_chart(results, results.first_metrics(experiment.headline)[0])}
 
 
 def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
@@ -380,7 +380,7 @@ def _show_results(experiment: Experiment, results: Results) -> None:
     if results.metrics:
         _print(summary_table(results, experiment.headline))
         if len(results.contenders) <= MOST_IN_TABLE:
-            _print(continual_table(results, experiment.headline[0]))
+            _print(continual_table(results, results.first_metrics(experiment.headline)[0]))
     claims = experiment.claims(results)
     if claims:
         _print(claims_table(claims))

@@ -12,7 +12,7 @@ from remanence.agents.base import Agent
 from remanence.experiments.base import PAPER, SMOKE, Experiment, Plan, shrink
 from remanence.experiments.figure2 import EXPERIMENTS as PANELS
 from remanence.experiments.figure2 import GRID, SQUARE, TRUTH_EPISODES, corner_grid_stream
-from remanence.experiments.prediction import GOAL_REWARDS
+from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS
 from remanence.life import Probe
 from remanence.probes import Truth, value_maps
 from remanence.report.heatmaps import evolution, lattice
@@ -124,6 +124,7 @@ EXPERIMENTS = (
         plans={PAPER: _evolution_plan, SMOKE: lambda: shrink(_evolution_plan(), segments=3, span=10, seeds=3)},
         figures=_evolution_figures,
         claims=_evolution_claims,
+        headline=(CURRENT, OTHERS),
         expected="10 s",
         remarks=("Maps are means over seeds.",),
     ),

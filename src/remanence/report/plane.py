@@ -66,7 +66,8 @@ def plane_heatmap(results: Results, cells: Cells, baseline: str, metric: str) ->
             "hypers:N",
         ],
     )
-    numbers = base.mark_text(fontSize=11).encode(text=alt.Text("mean:Q", format=".3f"))
+    readable = alt.condition(f"abs(datum.gain) > {0.6 * limit}", alt.value("white"), alt.value("black"))
+    numbers = base.mark_text(fontSize=11).encode(text=alt.Text("mean:Q", format=".3f"), color=readable)
     title = alt.TitleParams(
         f"Mean {metric} for every k and λ", subtitle=[f"colour: gain over {baseline}, which has {reference:.3f}"]
     )

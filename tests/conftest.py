@@ -54,6 +54,7 @@ def counting(agent: Agent) -> Agent:
         consolidate=lambda state, hypers, key: (agent.consolidate(state[0], hypers, key), state[1] + 1),
         inspect=lambda state, obs: agent.inspect(state[0], obs),
         samples_lost=lambda state: agent.samples_lost(state[0]),
+        workload=lambda state: agent.workload(state[0]),
     )
 
 

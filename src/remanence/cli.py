@@ -88,7 +88,10 @@ class Run:
         console.print(
             f"{experiment.name} ({self.preset}): {_size(plan, seeds)}; expected {experiment.expected} at full size"
         )
-        results = execute(experiment.name, self.preset, plan, seeds, self.out, console)
+        if experiment.sweep_of:
+            results = _sweep_stage(experiment, self.preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out)
+        else:
+            results = execute(experiment.name, self.preset, plan, seeds, self.out, console)
         seconds = time.monotonic() - started
         if self.json:
             _print_json(_as_json(experiment, results, seconds))
@@ -340,10 +343,6 @@ def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
     from remanence.results.store import find_runs
 
     return find_runs(out / "sweep", experiment.sweep_of) if experiment.sweep_of else find_runs(out, experiment.name)
-
-
-def _tuning_seeds(count: int) -> range:
-    return range(TUNING_FROM, TUNING_FROM + count)
 
 
 def _sweep_stage(experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path) -> Results:

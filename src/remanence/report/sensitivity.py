@@ -76,18 +76,23 @@ def _limits(rows: pl.DataFrame, metric: str) -> list[float]:
 
 def _panel(own: pl.DataFrame, name: str, metric: str, limits: list[float]) -> alt.LayerChart | alt.FacetChart:
     of_pt = own["permanent"].null_count() == 0
+    steps = alt.Axis(
+        grid=False, values=sorted(own["lr"].unique().to_list()), format="g", labelOverlap="greedy", labelSeparation=4
+    )
+    by_permanent = alt.Color(
+        "permanent:O",
+        title="permanent",
+        scale=alt.Scale(scheme="viridis"),
+        legend=alt.Legend(labelExpr="toString(datum.value)"),
+    )
     base = alt.Chart(alt.Data(values=own.to_dicts())).encode(
         x=alt.X(
             "lr:Q",
             title="step size of the transient part" if of_pt else "step size",
-            scale=alt.Scale(type="log"),
-            axis=alt.Axis(grid=False, values=sorted(own["lr"].unique().to_list()), format="g", labelOverlap=True),
+            scale=alt.Scale(type="log", padding=12, nice=False),
+            axis=steps,
         ),
-        color=alt.Color(
-            "permanent:O", title="permanent", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(format="g")
-        )
-        if of_pt
-        else alt.value(colour(name)),
+        color=by_permanent if of_pt else alt.value(colour(name)),
     )
     tooltip = [alt.Tooltip("lr:Q"), alt.Tooltip("permanent:O"), alt.Tooltip("mean:Q", format=".4f")]
     y = alt.Y("mean:Q", title=f"mean {metric}", scale=alt.Scale(domain=limits, zero=False, nice=False))

@@ -379,3 +379,18 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
     for lane, outcome in in_turn.items():
         np.testing.assert_allclose(outcome.record["return"], together.record["return"][lane], rtol=1e-5)
         assert outcome.steps == together.steps[lane]
+
+
+def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
+    """It stops at the same instant however the run is cut, and what it did not live is not a number."""
+    stream = Stream(TASKS, (0, 1), Episodes(50), told=False)
+    setting = Setting(PLAIN, GRID, stream, episode_return(np.zeros(2)), most_steps=5_000)
+    hypers = [TDHypers(0.0), TDHypers(0.5)]  # the first walks at random and needs about a hundred steps per episode
+    whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
+    for outcome in (whole, cut):
+        assert outcome.steps[0] == 5_000 > outcome.steps[1]
+        lived = np.isfinite(outcome.record["return"])
+        assert lived[1].all()
+        assert 0 < lived[0].sum() < 100
+        assert outcome.record["steps"][0, lived[0]].sum() <= 5_000
+    np.testing.assert_array_equal(whole.record["return"], cut.record["return"])

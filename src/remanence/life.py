@@ -141,7 +141,7 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
         step=life.step + awake,
         ended=life.ended | (awake & seen.last),
     )
-    return moved._replace(resting=life.resting | moved.ended | is_due(setting, moved))
+    return moved._replace(resting=life.resting | moved.ended | is_due(setting, moved) | is_over(setting, moved))
 
 
 def turn_page(setting: Setting, life: Life) -> Life:

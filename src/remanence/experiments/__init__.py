@@ -1,4 +1,4 @@
-"""Experiments: one module per figure or table. Nothing imports this package except the command line."""
+"""Experiments: one module per figure or table. Only the command line and the benchmarks import this package."""
 
 from __future__ import annotations
 

@@ -12,12 +12,13 @@ from remanence.results.store import Results
 from remanence.results.summary import settings_of
 
 WIDTH, HEIGHT = 250, 240
+EXPLODING = 5  # a mean error so many times the median is not on its way to anything
 
 
 def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
     """A panel per contender; for PT, one curve per permanent step size. Settings that diverged in some lane are not drawn."""
-    rows = _rows(results, metric)
-    limits = _limits(rows, metric)
+    rows = _sensible(_rows(results, metric), metric)
+    limits = _limits(rows)
     panels = []
     for name in results.description["sweep"]:
         own = rows.filter(pl.col("contender") == name)
@@ -62,16 +63,18 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
     return pl.DataFrame(rows, schema=schema)
 
 
-def _limits(rows: pl.DataFrame, metric: str) -> list[float]:
-    """One axis for all panels. Errors of settings that are about to diverge would hide the others: they leave the frame."""
-    means = rows["mean"]
-    if not len(means):
+def _sensible(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
+    """Without the errors of settings that explode without quite reaching infinity: they would hide the others."""
+    return rows.filter(pl.col("mean") <= EXPLODING * pl.col("mean").median()) if lower_is_better(metric) else rows
+
+
+def _limits(rows: pl.DataFrame) -> list[float]:
+    """One axis for all panels."""
+    means = rows["mean"].to_numpy()
+    if not means.size:
         return [0.0, 1.0]
-    low, high = float(means.min()), float(means.max())  # type: ignore[arg-type]
-    if lower_is_better(metric):
-        high = min(high, 3 * float(means.median()))  # type: ignore[arg-type]
-    margin = 0.05 * (high - low)
-    return [low - margin, high + margin]
+    margin = 0.05 * (means.max() - means.min())
+    return [float(means.min() - margin), float(means.max() + margin)]
 
 
 def _panel(own: pl.DataFrame, name: str, metric: str, limits: list[float]) -> alt.LayerChart | alt.FacetChart:
@@ -105,7 +108,7 @@ def _left_out(results: Results, rows: pl.DataFrame) -> list[str]:
     counts = {name: len(settings) for name, settings in settings_of(results)}
     shown = {name: len(rows.filter(pl.col("contender") == name)) for name in counts}
     return [
-        f"{name}: {counts[name] - shown[name]} settings diverged, not drawn"
+        f"{name}: {counts[name] - shown[name]} settings diverged or exploded, not drawn"
         for name in counts
         if counts[name] > shown[name]
     ]

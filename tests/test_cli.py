@@ -136,6 +136,13 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (("show", "figure9"), "unknown experiment 'figure9'"),
         (("bench", "predictions"), "did you mean 'prediction'?"),
         (("report", "figure2/tabular"), "no finished run in"),
+        (("sweep", "figure3/tabular", "--grid", "Q.lr="), "the grid of Q.lr is empty"),
+        (("sweep", "figure3/tabular", "--grid", "Q.lr=0.1,x"), "is not a grid"),
+        (("sweep", "figure3/tabular", "--grid", "Q.lr=-1"), "must be a finite number"),
+        (("sweep", "figure3/tabular", "--tuning-seeds", "0"), "at least one tuning seed"),
+        (("sweep", "figure3/tabular", "--seeds", "2000"), "overlap"),
+        (("sweep", "appendix/sensitivity-control"), "is a sweep already"),
+        (("run", "figure4", "--set", "PT-Q k=1 decay=0.1.decay=1.5"), "must be between 0 and 1"),
     ],
 )
 def test_a_mistake_is_one_clear_line(

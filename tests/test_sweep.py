@@ -135,28 +135,3 @@ def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         swept.lanes.sort("seed")["auc_return"], run.matrix("Q", "return").mean(axis=1), rtol=1e-6
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("sweep", "figure3/tabular", "--grid", "Q.lr="), "the grid of Q.lr is empty"),
-        (("sweep", "figure3/tabular", "--grid", "Q.lr=0.1,x"), "is not a grid"),
-        (("sweep", "figure3/tabular", "--grid", "Q.lr=-1"), "must be a finite number"),
-        (("sweep", "figure3/tabular", "--tuning-seeds", "0"), "at least one tuning seed"),
-        (("sweep", "figure3/tabular", "--seeds", "2000"), "overlap"),
-        (("sweep", "appendix/sensitivity-control"), "is a sweep already"),
-        (("run", "figure4", "--set", "PT-Q k=1 decay=0.1.decay=1.5"), "must be between 0 and 1"),
-    ],
-)
-def test_a_mistake_is_one_clear_line(
-    arguments: tuple[str, ...],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(list(arguments)) == 2
-    assert message in capsys.readouterr().err
-    assert not (tmp_path / "runs").exists()

@@ -40,12 +40,13 @@ def continual_table(results: Results, metric: str) -> Table:
 
 
 def sweep_table(results: Results, headline: Sequence[str]) -> Table:
-    """Every setting of a sweep with its mean area, the best first."""
+    """The best three settings of every contender of a sweep, with their mean areas."""
     metric = headline[0]
     table = Table("setting", f"{metric} (AUC)", box=None, header_style="bold")
+    summary = summarise_sweep(results)
     for name, settings in settings_of(results):
-        summary = {key: facts for key, facts in summarise_sweep(results).items() if key.split(" ")[0] == name}
-        ranked = sorted(summary.items(), key=lambda item: _rank(item[1]["metrics"][metric], metric))
+        own = [(label, facts) for label, facts in summary.items() if label.startswith(f"{name} ")]
+        ranked = sorted(own, key=lambda item: _rank(item[1]["metrics"][metric], metric))
         for label, facts in ranked[:3]:
             table.add_row(label, _area(facts["metrics"][metric]))
         if len(settings) > 3:

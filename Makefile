@@ -20,6 +20,7 @@ run: $(READY)  ## every experiment that is part of the main job, at full scale, 
 	$(BIN)/remanence run figure4
 	$(BIN)/remanence run appendix/true-values
 	$(BIN)/remanence run appendix/prediction-evolution
+	$(BIN)/remanence run appendix/task-diameter
 	$(BIN)/remanence report
 
 test: $(READY)  ## the whole test suite

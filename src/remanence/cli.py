@@ -1,4 +1,4 @@
-"""The command line: list · run · sweep · show · report · bench."""
+"""The command line: list · run · sweep · show · report · theory · bench."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
     from remanence.results.store import Results
 
-BENCHMARKS = ("prediction", "control")
+BENCHMARKS = ("prediction", "control", "theory")
 TUNING_FROM = 1000
 MOST_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
 
@@ -90,6 +90,10 @@ class Run:
         )
         if experiment.sweep_of:
             results = _sweep_stage(experiment, self.preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out)
+        elif experiment.conduct:
+            if self.set:
+                raise UserError(f"{self.name} chooses its step sizes itself: --set has nothing to change")
+            results = experiment.conduct(plan, self.preset, seeds, self.out, console)
         else:
             results = execute(experiment.name, self.preset, plan, seeds, self.out, console)
         seconds = time.monotonic() - started
@@ -133,6 +137,8 @@ class Sweep:
         experiment = get(self.name)
         if experiment.sweep_of:
             raise UserError(f"{self.name} is a sweep already: `remanence run {self.name}`")
+        if experiment.conduct:
+            raise UserError(f"{self.name} chooses its step sizes itself: `remanence run {self.name}`")
         plan = experiment.plan(self.preset)
         for change in self.grid:
             plan = plan.over(*_parse_grid(change))
@@ -246,11 +252,48 @@ class Report:
 
 
 @dataclass(frozen=True)
+class Theory:
+    """Try every theorem of the paper on a process, the paper's own or yours, and print what follows for it."""
+
+    mrp: Path | None = None
+    """a JSON or npz file with P, r (per task), gamma, and if you like p (task probabilities) and c (reward variance)"""
+    markdown: bool = False
+    """print Markdown instead of tables"""
+    json: bool = False
+    """print one JSON object on standard output"""
+
+    def execute(self) -> None:
+        from remanence.report.theory import facts_table, in_markdown, theorem_table
+        from remanence.theory import load_process
+        from remanence.theory.checks import check_theorems, facts
+        from remanence.theory.task_diameter import task_diameter_process
+
+        if self.markdown and self.json:
+            raise UserError("--markdown and --json exclude each other")
+        process = load_process(self.mrp) if self.mrp else task_diameter_process(1.0)
+        checks, found = check_theorems(process), facts(process)
+        about = str(self.mrp or "the process of App. C.2, tasks at distance 1")
+        if self.json:
+            _print_json({"process": about, "theorems": [check.to_json() for check in checks], "facts": found})
+        elif self.markdown:
+            print(in_markdown(about, checks, found))
+        else:
+            _print(f"{about}: {process.num_states} states, {process.num_tasks} tasks, γ = {process.discount:g}")
+            _print(theorem_table(checks))
+            _print(facts_table(found))
+        failed = [check.theorem for check in checks if not check.holds]
+        if failed:
+            raise UserError(
+                f"theorem {', '.join(failed)} did not hold on this process within rounding: see the remarks"
+            )
+
+
+@dataclass(frozen=True)
 class Bench:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
-    """which benchmark: prediction or control"""
+    """which benchmark: prediction, control or theory"""
     json: bool = False
     """print JSON instead of a table"""
 
@@ -274,6 +317,7 @@ Command = (
     | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Theory, subcommand("theory")]
     | Annotated[Bench, subcommand("bench")]
 )
 

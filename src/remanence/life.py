@@ -24,6 +24,8 @@ from remanence.streams import Stream
 from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, Transition, WorldState
 from remanence.worlds.base import World
 
+NO_EPISODE = 2**31 - 1  # a number no episode will ever have
+
 
 class Keys(NamedTuple):
     """One key per kind of event; event n of a kind uses `fold_in(key, n)`."""
@@ -31,6 +33,7 @@ class Keys(NamedTuple):
     steps: Key
     resets: Key
     consolidations: Key
+    tasks: Key
 
 
 class Tally(NamedTuple):
@@ -106,9 +109,10 @@ class Setting(NamedTuple):
 def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
     """A life before its first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
-    world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0)))
+    k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
+    world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0), k_tasks))
     newborn = Life(
-        keys=Keys(k_steps, k_resets, k_consolidations),
+        keys=Keys(k_steps, k_resets, k_consolidations, k_tasks),
         agent=setting.agent.init(k_agent, hypers),
         world=world,
         obs=obs,
@@ -129,7 +133,7 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
 
     action = agent.act(life.agent, hypers, life.obs, k_act)
-    world_state, seen = world.step(k_world, life.world, action, stream.task(_segment(setting, life)))
+    world_state, seen = world.step(k_world, life.world, action, stream.task(_segment(setting, life), life.keys.tasks))
     transition = Transition(life.obs, action, seen.reward, seen.discount, seen.obs, seen.last, real=awake)
     agent_state = agent.learn(life.agent, hypers, transition, k_learn)
 
@@ -148,7 +152,7 @@ def turn_page(setting: Setting, life: Life) -> Life:
     """Begins the next episode where one has ended, and lets the lane go on unless it must consolidate or is over."""
     following = life._replace(episode=life.episode + life.ended)
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
-    world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following)))
+    world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following), life.keys.tasks))
     following = following._replace(
         world=choose(life.ended, world, life.world),
         obs=jnp.where(life.ended, obs, life.obs),
@@ -173,7 +177,7 @@ def consolidate(setting: Setting, hypers: Hypers, life: Life, invited: Array) ->
 
 def moment(setting: Setting, life: Life) -> Moment:
     """What there is to measure at the end of the episode under way."""
-    return Moment(life.agent, setting.stream.task_id(_segment(setting, life)), life.tally)
+    return Moment(life.agent, setting.stream.task_id(_segment(setting, life), life.keys.tasks), life.tally)
 
 
 def is_over(setting: Setting, life: Life) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,15 @@ import numpy as np
 from jax import Array
 
 from remanence.errors import UserError
-from remanence.types import Span, Task
+from remanence.random import pick
+from remanence.types import Key, Span, Task
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Every segment's task is drawn uniformly, by each lane for itself. A switch may keep the task."""
+
+    segments: int
 
 
 @dataclass(frozen=True)
@@ -19,19 +28,19 @@ class Stream:
     """A sequence of tasks. Switching is indexing an array: nothing is recompiled and no environment is rebuilt."""
 
     tasks: Any  # pytree, leaves [num_tasks, ...]
-    order: tuple[int, ...]  # which task is live in each segment
+    order: tuple[int, ...] | Drawn  # which task is live in each segment
     span: Span  # how long a segment lasts
     told: bool  # whether the agent learns that the task changed (semi-continual) or not (continual)
     ends_episode: bool = False  # whether a switch in the middle of an episode also ends it
 
     def __post_init__(self) -> None:
-        if not self.order:
+        if self.segments < 1:
             raise UserError("a stream needs at least one segment")
         if self.span.count < 1:
             raise UserError(
                 f"a segment must last at least one {type(self.span).__name__[:-1].lower()}; got {self.span.count}"
             )
-        strange = [task for task in self.order if not 0 <= task < self.num_tasks]
+        strange = [task for task in self.shared_order if task is not None and not 0 <= task < self.num_tasks]
         if strange:
             raise UserError(f"a stream of {self.num_tasks} tasks cannot visit task {strange[0]}")
 
@@ -41,15 +50,28 @@ class Stream:
 
     @property
     def segments(self) -> int:
-        return len(self.order)
+        return self.order.segments if isinstance(self.order, Drawn) else len(self.order)
 
-    def task_id(self, segment: Array) -> Array:
-        """The number of the task that is live in a segment; the last one goes on for ever."""
-        return jnp.asarray(self.order, jnp.int32)[jnp.minimum(segment, self.segments - 1)]
+    @property
+    def shared_order(self) -> list[int | None]:
+        """The task of each segment; None where lanes draw it."""
+        return [None] * self.segments if isinstance(self.order, Drawn) else list(self.order)
 
-    def task(self, segment: Array) -> Task:
+    def shortened(self, segments: int, span: int) -> Stream:
+        """The same stream with fewer or shorter segments."""
+        order = Drawn(min(segments, self.segments)) if isinstance(self.order, Drawn) else self.order[:segments]
+        return dataclasses.replace(self, order=order, span=dataclasses.replace(self.span, count=span))
+
+    def task_id(self, segment: Array, key: Key) -> Array:
+        """The number of the task that is live in a segment, for the lane with this key; the last one goes on for ever."""
+        position = jnp.minimum(segment, self.segments - 1)
+        if isinstance(self.order, Drawn):
+            return pick(jax.random.fold_in(key, position), self.num_tasks)
+        return jnp.asarray(self.order, jnp.int32)[position]
+
+    def task(self, segment: Array, key: Key) -> Task:
         """The task that is live in a segment."""
-        number = self.task_id(segment)
+        number = self.task_id(segment, key)
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[number], self.tasks)
 
 

@@ -41,7 +41,7 @@ def tabulate(world: CornerGrid, stream: Stream, truth: Truth) -> Tables:
         successors=world.successors.astype(np.int32),
         ends=np.isin(np.arange(world.num_states), world.corners),
         rewards=np.asarray(stream.tasks, np.float32) @ at_corner.astype(np.float32),
-        order=np.array(stream.order, np.int32),
+        order=np.array(stream.shared_order, np.int32),
         span=stream.span.count,
         values=truth.values.astype(np.float32),
         weights=truth.weights.astype(np.float32),

@@ -173,6 +173,7 @@ def live(world: CornerGrid, stream: Stream, truth: Truth, agent: TD | PTTD, poli
     """One life, with both errors of the paper's Fig. 2 measured after every episode."""
     grid, steps = Grid(world.size), 0
     current, others = [], []
+    assert isinstance(stream.order, tuple)
     for segment, task in enumerate(stream.order):
         if segment > 0:
             agent.consolidate()

@@ -6,9 +6,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import altair as alt
+from rich.console import Console
 
 from remanence.agents.base import Agent
 from remanence.errors import UserError, unknown
@@ -106,6 +108,8 @@ class Experiment:
     """what a reader must know to judge the result"""
     sweep_of: str = ""
     """for a sensitivity figure: the experiment whose settings are all run"""
+    conduct: Callable[[Plan, str, int, Path, Console], Results] | None = None
+    """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console) -> all of its results"""
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:
@@ -123,8 +127,5 @@ def check_hyper(name: str, value: float) -> None:
 
 def shrink(plan: Plan, segments: int, span: int, seeds: int) -> Plan:
     """The same path in seconds: fewer and shorter segments, fewer seeds."""
-    stream = dataclasses.replace(
-        plan.stream, order=plan.stream.order[:segments], span=dataclasses.replace(plan.stream.span, count=span)
-    )
     ticks = tuple(sorted({min(tick, segments * span) for tick in plan.map_ticks}))
-    return dataclasses.replace(plan, stream=stream, seeds=seeds, map_ticks=ticks)
+    return dataclasses.replace(plan, stream=plan.stream.shortened(segments, span), seeds=seeds, map_ticks=ticks)

@@ -26,7 +26,8 @@ TRUTH_EPISODES, SMOKE_TRUTH_EPISODES = 10_000, 100
 TABULAR = StepSizes(td=0.3, td_reset=0.3, permanent=0.01, transient=0.3)
 LINEAR = StepSizes(td=0.1, td_reset=0.1, permanent=0.001, transient=0.1)
 # On the continuous grid the published ones belong to a world with a slip (docs/deviations.md) and diverge without it. These
-# were chosen from the paper's list by the lowest mean AUC on the tuning seeds: see `experiments/tuning.py`.
+# were chosen from the paper's list by the lowest mean AUC on the tuning seeds:
+# `remanence sweep figure2/continuous` chooses them again.
 CONTINUOUS = StepSizes(td=0.3, td_reset=0.3, permanent=0.005, transient=0.3)
 CONTINUOUS_RELEASED = StepSizes(td=0.3, td_reset=0.5, permanent=0.005, transient=0.5)
 

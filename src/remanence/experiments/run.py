@@ -35,7 +35,7 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         "world": {"kind": type(plan.world).__name__, **dataclasses.asdict(plan.world)},  # type: ignore[call-overload]
         "stream": {
             "tasks": np.asarray(stream.tasks).tolist(),
-            "order": list(stream.order),
+            "order": stream.shared_order,
             "span": {type(stream.span).__name__.lower(): stream.span.count},
             "told": stream.told,
             "ends_episode": stream.ends_episode,

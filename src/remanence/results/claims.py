@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,6 +44,18 @@ def is_negative(sample: np.ndarray, label: str) -> Finding:
     return Finding(verdict, f"{label} = {mean:+.4f} [{low:+.4f}, {high:+.4f}], n = {len(sample)}")
 
 
+def is_small(sample: np.ndarray, margin: float, label: str) -> Finding:
+    """Whether the mean of a sample is within a margin of zero: decided if the 90 % interval lies inside or outside."""
+    if len(sample) == 0:
+        return Finding(NOT_RUN, f"{label}: no lane to compare")
+    mean, low, high = normal_interval(sample)
+    if not np.isfinite(low):
+        return Finding(UNDECIDED, f"{label} = {mean:+.4f} (one seed gives no interval)")
+    outside = low > margin or high < -margin
+    verdict = REPRODUCED if -margin < low and high < margin else NOT_REPRODUCED if outside else UNDECIDED
+    return Finding(verdict, f"{label} = {mean:+.4f} [{low:+.4f}, {high:+.4f}], margin ±{margin:.4f}, n = {len(sample)}")
+
+
 def lower(results: Results, winner: str, loser: str, per_seed: dict[str, np.ndarray], what: str) -> Finding:
     """Whether `winner` is below `loser`, seed by seed: lanes of equal seed met the same luck, so differences are paired."""
     missing = [name for name in (winner, loser) if name not in per_seed]
@@ -57,9 +70,24 @@ def lower(results: Results, winner: str, loser: str, per_seed: dict[str, np.ndar
     return Finding(finding.verdict, finding.evidence + note)
 
 
-def claim(name: str, text: str, *findings: Finding) -> Claim:
-    """A claim that needs all its findings: refuted by one, undecided by one, else reproduced."""
+def everywhere(findings: Sequence[Finding]) -> Finding:
+    """One finding for many comparisons of a kind: all must hold. Shows how many do and the first of those that do not."""
+    verdict = worst_of(findings)
+    agreed = sum(finding.verdict == REPRODUCED for finding in findings)
+    against = next((finding for finding in findings if finding.verdict == verdict), None)
+    shown = (
+        f"; {verdict}: {against.evidence}" if against and verdict != REPRODUCED else f"; first: {findings[0].evidence}"
+    )
+    return Finding(verdict, f"holds in {agreed} of {len(findings)} comparisons{shown}")
+
+
+def worst_of(findings: Sequence[Finding]) -> str:
+    """Refuted by one, undecided by one, else reproduced."""
     verdicts = {finding.verdict for finding in findings}
     order = (NOT_RUN, NOT_REPRODUCED, UNDECIDED, REPRODUCED)
-    verdict = next((verdict for verdict in order if verdict in verdicts), NOT_RUN)
-    return Claim(name, text, verdict, "; ".join(finding.evidence for finding in findings))
+    return next((verdict for verdict in order if verdict in verdicts), NOT_RUN)
+
+
+def claim(name: str, text: str, *findings: Finding) -> Claim:
+    """A claim that needs all its findings: refuted by one, undecided by one, else reproduced."""
+    return Claim(name, text, worst_of(findings), "; ".join(finding.evidence for finding in findings))

@@ -46,7 +46,7 @@ class ContinualMetrics:
 
 
 def continual_metrics(
-    curves: np.ndarray, order: Sequence[int], lower: bool, baseline: np.ndarray | None
+    curves: np.ndarray, order: Sequence[int | None], lower: bool, baseline: np.ndarray | None
 ) -> ContinualMetrics:
     """The metrics of one contender.
 
@@ -103,11 +103,13 @@ def _recovery(by_segment: np.ndarray) -> np.ndarray:
     return first[:, 1:].mean(axis=1)
 
 
-def _forgetting(by_segment: np.ndarray, order: Sequence[int]) -> np.ndarray:
-    """`by_segment` is turned so that more is better."""
+def _forgetting(by_segment: np.ndarray, order: Sequence[int | None]) -> np.ndarray:
+    """`by_segment` is turned so that more is better. Not measured where lanes draw their tasks: the order has None there."""
     left = {}
     losses = []
     for segment, task in enumerate(order):
+        if task is None:
+            continue
         if task in left:
             losses.append(by_segment[:, left[task], -1] - by_segment[:, segment, 0])
         left[task] = segment

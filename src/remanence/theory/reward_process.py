@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
+
+from remanence.errors import UserError
 
 
 def state_values(transitions: np.ndarray, rewards: np.ndarray, discount: float) -> np.ndarray:
@@ -26,3 +29,32 @@ def expected_visits(transitions: np.ndarray, start: np.ndarray) -> np.ndarray:
     Returns: [states].
     """
     return np.linalg.solve((np.eye(len(transitions)) - transitions).T, np.asarray(start, np.float64))
+
+
+def stationary_distribution(transitions: np.ndarray) -> np.ndarray:
+    """The share of time spent in each state for ever: d = d P, Σ d = 1. States that are left for good have 0.
+
+    Args: transitions: [states, states] P, with rows that sum to 1.
+    Returns: [states].
+    """
+    recurrent = _closed_classes(transitions)
+    if len(recurrent) > 1:
+        shown = " and ".join(str(members[:6].tolist()) for members in recurrent[:2])
+        raise UserError(
+            f"P has no unique stationary distribution: the states {shown} are {len(recurrent)} groups that are never left; "
+            "a chain must have one such group"
+        )
+    (members,) = recurrent
+    chain = transitions[np.ix_(members, members)]
+    system = np.vstack([chain.T - np.eye(len(members)), np.ones(len(members))])
+    shares = np.linalg.lstsq(system, np.append(np.zeros(len(members)), 1.0), rcond=None)[0]
+    visits = np.zeros(len(transitions))
+    visits[members] = np.maximum(shares, 0.0)  # least squares may leave −1e-17
+    return visits / visits.sum()
+
+
+def _closed_classes(transitions: np.ndarray) -> list[np.ndarray]:
+    """Groups of states that reach each other and nothing else."""
+    count, label = connected_components(transitions > 0, directed=True, connection="strong")
+    leaves = {int(label[i]) for i, j in np.argwhere(transitions > 0) if label[i] != label[j]}
+    return [np.flatnonzero(label == group) for group in range(count) if group not in leaves]

@@ -1,0 +1,66 @@
+"""The error on a new task against the number of tasks seen, a panel for each distance between tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import altair as alt
+
+from remanence.report.figures import colour
+from remanence.results.statistics import normal_interval
+from remanence.results.store import Results
+from remanence.results.summary import auc
+
+
+def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int]], metric: str) -> alt.TopLevelMixin:
+    """`places`: contender -> agent, distance ε, tasks seen."""
+    rows = []
+    for name, (agent, diameter, switches) in places.items():
+        sample = auc(results, name, metric)
+        if not sample.size:
+            continue
+        mean, low, high = normal_interval(sample)
+        hypers = results.description["contenders"][name]["hypers"]
+        rows.append(
+            {
+                "agent": agent,
+                "diameter": diameter,
+                "switches": switches,
+                "mean": mean,
+                "low": low,
+                "high": high,
+                "steps": ", ".join(f"{key} {value:g}" for key, value in hypers.items()) or "none",
+            }
+        )
+    agents = list(dict.fromkeys(row["agent"] for row in rows))
+    seen = sorted({row["switches"] for row in rows})
+    colours = alt.Color(
+        "agent:N",
+        scale=alt.Scale(domain=agents, range=[colour(agent) for agent in agents]),
+        legend=alt.Legend(title="agent", symbolType="stroke", symbolStrokeWidth=2.5, symbolOpacity=1),
+    )
+    panels = []
+    for diameter in sorted({row["diameter"] for row in rows}):
+        base = alt.Chart(alt.Data(values=[row for row in rows if row["diameter"] == diameter])).encode(
+            x=alt.X(
+                "switches:Q",
+                title="tasks seen before",
+                scale=alt.Scale(type="log", nice=False),
+                axis=alt.Axis(values=seen, grid=False, format="d"),
+            ),
+            color=colours,
+        )
+        up = alt.Y("mean:Q", title="MSE" if not panels else None, scale=alt.Scale(zero=True))
+        band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="MSE" if not panels else None), y2="high:Q")
+        line = base.mark_line(point=True).encode(
+            y=up, tooltip=["agent:N", "switches:Q", alt.Tooltip("mean:Q", format=".4f"), alt.Tooltip("steps:N")]
+        )
+        panels.append((band + line).properties(width=150, height=220, title=alt.TitleParams(f"ε = {diameter:g}")))
+    title = alt.TitleParams(
+        "Exact error on a new task",
+        subtitle=[
+            f"mean over the rounds of the new task, over all tasks it may be and over {len(results.seeds)} lives before it; "
+            "90 % bands; each panel has its own scale"
+        ],
+    )
+    return alt.hconcat(*panels, spacing=14).properties(title=title)

@@ -1,0 +1,76 @@
+"""A Markov reward process as a world: what the theory is about, sampled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from remanence.errors import UserError
+from remanence.random import pick
+from remanence.theory.process import RewardProcess
+from remanence.types import Key, TimeStep
+
+
+class ChainState(NamedTuple):
+    place: Array  # []
+    steps: Array  # [] since the episode began
+
+
+class Chance(NamedTuple):
+    """What chance decides in one step."""
+
+    luck: Array  # [] uniform in [0, 1): which state follows
+    noise: Array  # [] standard normal: how the reward strays
+
+
+@dataclass(frozen=True)
+class Chain:
+    """States that follow each other by chance, whatever the agent does. It goes on for ever; an episode is a stretch of it.
+
+    After `length` steps an episode is cut off (which bootstraps) and the next begins in a state drawn uniformly.
+    State and observation: the state's number. Task: the expected reward on leaving each state, [states].
+    """
+
+    transitions: tuple[tuple[float, ...], ...]
+    length: int
+    noise: float = 0.0
+    """standard deviation of the reward"""
+    discount: float = 0.9
+    num_actions = 1
+
+    def __post_init__(self) -> None:
+        RewardProcess(np.array(self.transitions), np.zeros(self.num_states), self.discount)  # checks rows and discount
+        if self.length < 1:
+            raise UserError(f"an episode of a chain must last at least one step; got {self.length}")
+        if not self.noise >= 0.0:
+            raise UserError(f"the noise of a reward cannot be negative; got {self.noise}")
+
+    @property
+    def num_states(self) -> int:
+        return len(self.transitions)
+
+    def reset(self, key: Key, task: Array) -> tuple[ChainState, Array]:
+        del task
+        place = pick(key, self.num_states)
+        return ChainState(place, jnp.int32(0)), place
+
+    def step(self, key: Key, state: ChainState, action: Array, task: Array) -> tuple[ChainState, TimeStep]:
+        return self.apply(state, action, task, self.draw(key))
+
+    def draw(self, key: Key) -> Chance:
+        k_luck, k_noise = jax.random.split(key)
+        return Chance(jax.random.uniform(k_luck), jax.random.normal(k_noise))
+
+    def apply(self, state: ChainState, action: Array, task: Array, chance: Chance) -> tuple[ChainState, TimeStep]:
+        """The step once chance has spoken: deterministic."""
+        del action
+        thresholds = np.cumsum(np.array(self.transitions), axis=1)[:, :-1].astype(np.float32)
+        place = jnp.sum(jnp.asarray(thresholds)[state.place] <= chance.luck, dtype=jnp.int32)
+        reward = task[state.place] + self.noise * chance.noise
+        steps = state.steps + 1
+        return ChainState(place, steps), TimeStep(place, reward, jnp.float32(self.discount), steps >= self.length)

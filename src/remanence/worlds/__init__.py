@@ -4,6 +4,25 @@ from remanence.worlds.base import World
 from remanence.worlds.chain import Chain
 from remanence.worlds.continuous_grid import ContinuousGrid
 from remanence.worlds.corner_grid import CornerGrid
+from remanence.worlds.pictures import corner_grid_pictures, rooms_picture
+from remanence.worlds.room_layouts import ITEM_ROOMS_TASKS, TWO_ROOMS_TASKS, item_rooms, two_rooms
+from remanence.worlds.rooms import Goal, Items, Rooms, RoomsState
 from remanence.worlds.slippery_grid import SlipperyGrid
 
-__all__ = ["Chain", "ContinuousGrid", "CornerGrid", "SlipperyGrid", "World"]
+__all__ = [
+    "ITEM_ROOMS_TASKS",
+    "TWO_ROOMS_TASKS",
+    "Chain",
+    "ContinuousGrid",
+    "CornerGrid",
+    "Goal",
+    "Items",
+    "Rooms",
+    "RoomsState",
+    "SlipperyGrid",
+    "World",
+    "corner_grid_pictures",
+    "item_rooms",
+    "rooms_picture",
+    "two_rooms",
+]

@@ -62,25 +62,26 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
     return measure
 
 
-def episode_return(best: np.ndarray) -> Probe:
+def episode_return(best: np.ndarray | None = None) -> Probe:
     """What the episode brought (paper, §5.2).
 
-    Args: best: [tasks] the optimal value of the start, for regret.
+    Args: best: [tasks] the optimal value of the start; without it there is no regret.
 
         return                 Σ_t γ^t R_{t+1}, as in the published figures
         return_undiscounted    Σ_t R_{t+1}
         regret                 best − return
         steps                  how long it took
     """
-    optimum = jnp.asarray(best, jnp.float32)
 
     def measure(moment: Moment) -> dict[str, Array]:
-        return {
+        measured = {
             "return": moment.tally.discounted,
             "return_undiscounted": moment.tally.reward,
-            "regret": optimum[moment.task_id] - moment.tally.discounted,
             "steps": moment.tally.steps.astype(jnp.float32),
         }
+        if best is not None:
+            measured["regret"] = jnp.asarray(best, jnp.float32)[moment.task_id] - moment.tally.discounted
+        return measured
 
     return measure
 

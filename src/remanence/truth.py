@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,11 +21,13 @@ from jax.sharding import Mesh, PartitionSpec
 
 from remanence.probes import Truth
 from remanence.random import make_key, pick
+from remanence.replay import join_frames
 from remanence.theory import expected_visits, state_values
 from remanence.types import Key
 from remanence.worlds.base import World
 from remanence.worlds.continuous_grid import ContinuousGrid
 from remanence.worlds.corner_grid import CornerGrid
+from remanence.worlds.rooms import Rooms
 
 
 def random_walk(world: CornerGrid, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -68,6 +72,98 @@ def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: in
         final=np.zeros(len(points), bool),
         standard_error=np.sqrt(np.maximum(spread, 0) / returns.episodes),
     )
+
+
+def rooms_truth(
+    world: Rooms, tasks: np.ndarray, states: int = 256, rollouts: int = 2048, frames: int = 1, seed: int = 0
+) -> Truth:
+    """Monte Carlo values of the random policy from exact states of the simulator, kept in the user's cache directory.
+
+    The states are met by the random policy, each at a random moment of a walk; the observation that goes with one is what the agent
+    would have seen there, with the frames before it. What a rollout misses beyond its horizon is below a millionth.
+    """
+    recipe = {
+        "world": repr(world),
+        "states": states,
+        "rollouts": rollouts,
+        "frames": frames,
+        "seed": seed,
+        "method": 1,
+    }
+
+    def compute() -> dict[str, np.ndarray]:
+        k_walk, k_roll = jax.random.split(make_key(seed))
+        met, points = jax.jit(jax.vmap(partial(_meet, world, frames)))(jax.random.split(k_walk, states))
+        gains = _returns_from(world, met, rollouts, k_roll)  # [states, rollouts, prizes]
+        return {
+            "points": np.asarray(points),
+            "mean": gains.mean(axis=1),
+            "second": np.einsum("sri,srj->sij", gains, gains, optimize=True) / rollouts,
+        }
+
+    kept = _cached(recipe, compute)
+    values = np.asarray(tasks, np.float64) @ kept["mean"].T
+    spread = np.einsum("ti,sij,tj->ts", tasks, kept["second"], tasks) - values**2
+    return Truth(
+        points=kept["points"],
+        values=values,
+        weights=np.full(states, 1 / states),
+        final=np.zeros(states, bool),
+        standard_error=np.sqrt(np.maximum(spread, 0) / rollouts),
+    )
+
+
+WALK = 200  # steps among which the moment of an evaluation state is drawn
+
+
+def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
+    """A state met at a random moment of a random walk, and the input an agent would have had there."""
+    task = jnp.zeros(world.num_prizes)
+    k_moment, k_reset, k_steps = jax.random.split(key, 3)
+
+    def step(carry: tuple[Any, Array, Array], t: Array) -> tuple[tuple[Any, Array, Array], tuple[Any, Array, Array]]:
+        state, _, age = carry
+        k_act, k_begin = jax.random.split(jax.random.fold_in(k_steps, t))
+        after, seen = world.apply(state, pick(k_act, world.num_actions), task)
+        again, first = world.reset(k_begin, task)
+        following = jax.tree.map(lambda a, b: jnp.where(seen.last, a, b), again, after)
+        following_obs = jnp.where(seen.last, first, seen.obs)
+        return (following, following_obs, jnp.where(seen.last, 0, age + 1)), carry
+
+    begun, obs = world.reset(k_reset, task)
+    _, walked = jax.lax.scan(step, (begun, obs, jnp.int32(0)), jnp.arange(WALK))
+    moment = pick(k_moment, WALK)
+    state, _, age = jax.tree.map(lambda leaf: leaf[moment], walked)
+    if frames == 1:
+        return state, walked[1][moment]
+    back = jnp.arange(frames - 1, -1, -1)
+    stack = walked[1][jnp.maximum(moment - back, 0)]
+    stack = jnp.where((back <= age).reshape(-1, *(1,) * (stack.ndim - 1)), stack, False)
+    return state, join_frames(stack[None])[0]
+
+
+def _returns_from(world: Rooms, starts: Any, rollouts: int, key: Key) -> np.ndarray:
+    """[states, rollouts, prizes] discounted returns of each prize on its own."""
+    horizon = math.ceil(math.log(1e-7) / math.log(world.discount))
+    prizes = jnp.eye(world.num_prizes)
+
+    def roll(start: Any, key: Key) -> Array:
+        def step(carry: tuple[Any, Array, Array], t: Array) -> tuple[tuple[Any, Array, Array], None]:
+            state, gain, weight = carry
+            action = pick(jax.random.fold_in(key, t), world.num_actions)
+            state, seen = jax.vmap(lambda prize: world.apply(state, action, prize))(prizes)
+            state, discount = jax.tree.map(lambda leaf: leaf[0], (state, seen.discount))
+            return (state, gain + weight * seen.reward, weight * discount), None
+
+        begun = (start, jnp.zeros(world.num_prizes), jnp.float32(1))
+        return jax.lax.scan(step, begun, jnp.arange(horizon))[0][1]
+
+    def block(start: Any, key: Key) -> Array:
+        return jax.vmap(partial(roll, start))(jax.random.split(key, rollouts))
+
+    states = len(jax.tree.leaves(starts)[0])
+    program = jax.jit(lambda starts, keys: jax.lax.map(lambda pair: block(*pair), (starts, keys)))
+    return np.asarray(program(starts, jax.random.split(key, states)), np.float64)
 
 
 class Returns(NamedTuple):

@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from remanence.errors import unknown
-from remanence.experiments import appendix_sensitivity, appendix_values, figure2, figure3, figure4, task_diameter
+from remanence.experiments import (
+    appendix_sensitivity,
+    appendix_values,
+    figure2,
+    figure2_deep,
+    figure3,
+    figure3_rooms,
+    figure4,
+    task_diameter,
+)
 from remanence.experiments.base import Experiment
 
 REGISTRY: dict[str, Experiment] = {
     experiment.name: experiment
-    for module in (figure2, figure3, figure4, appendix_values, appendix_sensitivity, task_diameter)
+    for module in (
+        figure2,
+        figure2_deep,
+        figure3,
+        figure3_rooms,
+        figure4,
+        appendix_values,
+        appendix_sensitivity,
+        task_diameter,
+    )
     for experiment in module.EXPERIMENTS
 }
 

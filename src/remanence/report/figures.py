@@ -42,11 +42,21 @@ def colour(contender: str) -> str:
 
 
 def learning_curves(
-    results: Results, lines: Sequence[Line], title: str, x: str, y: str, width: int = 560, height: int = 300
+    results: Results,
+    lines: Sequence[Line],
+    title: str,
+    x: str,
+    y: str,
+    width: int = 560,
+    height: int = 300,
+    smooth: int = 1,
 ) -> alt.TopLevelMixin:
-    """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch."""
+    """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch.
+
+    `smooth`: a point is the mean of so many ticks up to it.
+    """
     names = results.contenders
-    rows = pl.concat(_band(results, name, line) for name in names for line in lines)
+    rows = pl.concat(_band(results, name, line, smooth) for name in names for line in lines)
     colours = alt.Color(
         "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
     )
@@ -81,7 +91,8 @@ def learning_curves(
         .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
         .encode(x="tick:Q")
     )
-    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands; dashed rules: the task changes"
+    smoothed = f", each point the mean of {smooth}" if smooth > 1 else ""
+    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}; dashed rules: the task changes"
     return alt.layer(rules, band, curve).properties(
         width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
     )
@@ -138,8 +149,8 @@ def left_out(results: Results) -> list[str]:
     ]
 
 
-def _band(results: Results, contender: str, line: Line) -> pl.DataFrame:
-    curves = results.matrix(contender, line.metric)
+def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataFrame:
+    curves = trailing_mean(results.matrix(contender, line.metric), smooth)
     columns = {"tick": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, ticks = _binned(curves)
@@ -148,6 +159,15 @@ def _band(results: Results, contender: str, line: Line) -> pl.DataFrame:
         columns = {"tick": ticks, "mean": mean, "low": mean - margin, "high": mean + margin}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.label))
+
+
+def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
+    """[seeds, ticks]: the mean of the last `width` ticks, or of as many as there are."""
+    if width == 1 or not curves.size:
+        return curves
+    sums = np.cumsum(curves, axis=1, dtype=np.float64)
+    sums[:, width:] -= sums[:, :-width].copy()
+    return sums / np.minimum(np.arange(1, curves.shape[1] + 1), width)
 
 
 def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,361 @@
+"""Deep agents: one learner from replayed batches, for TD and DQN, with or without a permanent part (paper, Algorithm 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from jax.typing import ArrayLike
+
+from remanence import memory
+from remanence.agents.base import AT_SWITCH, Agent, Rhythm
+from remanence.agents.behaviour import Behaviour
+from remanence.agents.parts import Parts
+from remanence.agents.td import Problem
+from remanence.errors import UserError, unknown
+from remanence.lockstep import longest
+from remanence.memory import Ring
+from remanence.replay import join_frames, make_replay
+from remanence.types import Hypers, Key, Transition
+
+OPTIMISERS: dict[str, Callable[[], optax.GradientTransformation]] = {
+    "sgd": optax.identity,
+    "adam": optax.scale_by_adam,
+}
+KEEP, REDRAW, DECAY = "keep", "redraw", "decay"
+
+
+@dataclass(frozen=True)
+class Training:
+    """How the part that learns at every step is trained."""
+
+    optimiser: str = "sgd"
+    batch: int = 64
+    replay: int = 100_000
+    """how many transitions are remembered"""
+    target_period: int | None = None
+    """steps between two copies to the target network; None bootstraps from the network itself"""
+    frames: int = 1
+    """observations that make one input"""
+    replace: bool = True
+    """whether a transition may be drawn twice for one batch"""
+
+
+@dataclass(frozen=True)
+class Forgetting:
+    """What happens when the agent consolidates, besides the permanent part's own training."""
+
+    weights: str = REDRAW
+    """of the learning part: keep them, redraw what is not shared, or decay all of them by λ"""
+    replay: bool = True
+    """whether the replay memory is emptied"""
+    moments: bool = True
+    """whether the optimiser's moments begin anew"""
+
+
+@dataclass(frozen=True)
+class Consolidation:
+    """How the permanent part is trained (Algorithm 4, lines 14 to 16)."""
+
+    optimiser: str = "sgd"
+    batch: int = 64
+    buffer: int = 100_000
+    """how many visits D holds"""
+    in_order: bool = False
+    """batches one after the other, oldest first, each visit once; else drawn at random"""
+    most_batches: int | None = 100
+    """None: as many as the visits fill"""
+    at_least: int = 0
+    """batches to draw even if D holds fewer: 100 gradient steps on the image grid, whatever the number of visits"""
+    cache: bool = False
+    """whether V^P of remembered transitions is kept with them instead of computed for each batch"""
+
+
+class DeepState(NamedTuple):
+    permanent: Any  # weights of V^P
+    transient: Any  # weights of V^T, the part that learns
+    target: Any  # a copy of them; () if there is no target network
+    moments: Any  # of the transient part's optimiser
+    permanent_moments: Any
+    replay: Ring  # B
+    visited: Any  # D: a ring, or () without a permanent part
+    recent: Array  # [frames − 1, *frame] the frames before this one in the episode; zero where there were none
+    age: Array  # [] how many steps the episode has lasted
+    steps: Array  # [] learned from
+    lost: Array  # [] visits that did not fit in D
+
+
+def deep_agent(
+    problem: Problem,
+    parts: Parts,
+    behaviour: Behaviour,
+    example_obs: ArrayLike,
+    training: Training,
+    forgetting: Forgetting | None = None,
+    consolidation: Consolidation | None = None,
+    rhythm: Rhythm = None,
+) -> Agent:
+    """An agent that learns from batches of remembered transitions.
+
+    Args:
+        parts: the value networks; `alone(network)` for TD and DQN, whose hyper-parameters are `TDHypers`, else `PTHypers`.
+        example_obs: [*obs] an observation of the world.
+        forgetting: what is given up whenever the agent consolidates; None: nothing.
+        rhythm: when that is. At told switches, every k episodes or steps, or never.
+    """
+    consolidation = consolidation or Consolidation()
+    _check(parts, training, consolidation, forgetting, np.shape(example_obs))
+    forgetting = forgetting or Forgetting(KEEP, replay=False, moments=False)
+    rule, permanent_rule = OPTIMISERS[training.optimiser](), OPTIMISERS[consolidation.optimiser]()
+    cached = consolidation.cache and not parts.empty
+    frame, outputs = jnp.asarray(example_obs), parts.outputs
+    replay = make_replay(example_obs, _extras(cached, outputs), training.replay, training.frames, training.replace)
+    visits = make_replay(
+        example_obs,
+        {"output": np.int8(0), "value": np.float32(0)},
+        consolidation.buffer,
+        training.frames,
+        pairs=False,
+    )
+
+    def init(key: Key, hypers: Hypers) -> DeepState:
+        del hypers
+        permanent, transient = parts.init(key)
+        return DeepState(
+            permanent,
+            transient,
+            transient if training.target_period else (),
+            rule.init(transient),
+            permanent_rule.init(permanent),
+            replay.begin(),
+            () if parts.empty else visits.begin(),
+            jnp.zeros((training.frames - 1, *frame.shape), frame.dtype),
+            jnp.int32(0),
+            jnp.int32(0),
+            jnp.int32(0),
+        )
+
+    def perceive(state: DeepState, obs: Array) -> Array:
+        """[1, *input] with the frames that came before."""
+        if training.frames == 1:
+            return obs[None]
+        return join_frames(jnp.concatenate([state.recent, obs[None]])[None])
+
+    def act(state: DeepState, hypers: Hypers, obs: Array, key: Key) -> Array:
+        seen = perceive(state, obs)
+        values = parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen)
+        return behaviour(values[0], hypers, key)
+
+    def learn(state: DeepState, hypers: Hypers, transition: Transition, key: Key) -> DeepState:
+        state = remember(state, transition)
+        sample = replay.sample(state.replay, key, training.batch)
+        ready = transition.real & (memory.size(state.replay) >= training.batch)
+        target = state.target if training.target_period else state.transient
+        if cached:
+            offset, next_offset = sample.extras["permanent"], sample.extras["next_permanent"]
+        else:
+            offset = parts.permanent(state.permanent, state.transient, sample.obs)
+            next_offset = parts.permanent(state.permanent, target, sample.next_obs)
+        then = jax.vmap(problem.bootstrap)(next_offset + parts.transient(target, sample.next_obs))
+        goal = jax.lax.stop_gradient(sample.extras["reward"] + sample.extras["discount"] * then)
+        rows, output = jnp.arange(training.batch), problem.output(sample.extras["action"].astype(jnp.int32))
+        offset = jax.lax.stop_gradient(offset)[rows, output]
+
+        def loss(weights: Any) -> Array:
+            """The squared TD error; to the part that learns, V^P is only a number (Eq. 5, App. A)."""
+            return jnp.mean((goal - offset - parts.transient(weights, sample.obs)[rows, output]) ** 2)
+
+        transient, moments = _descend(
+            rule, jax.grad(loss)(state.transient), state.transient, state.moments, _lr(hypers), ready
+        )
+        steps = state.steps + ready
+        if training.target_period:
+            synced = ready & (steps % training.target_period == 0)
+            state = state._replace(target=_choose(synced, transient, state.target))
+        return state._replace(transient=transient, moments=moments, steps=steps)
+
+    def remember(state: DeepState, transition: Transition) -> DeepState:
+        """Notes the transition in B and the visit, with its V^P, in D."""
+        extras: dict[str, Any] = {
+            "action": transition.action,
+            "reward": transition.reward,
+            "discount": transition.discount,
+        }
+        stack = jnp.concatenate([state.recent, transition.obs[None].astype(frame.dtype)])
+        if not parts.empty:
+            seen = perceive(state, transition.obs)
+            value = parts.permanent(state.permanent, state.transient, seen)[0]
+            output = problem.output(transition.action)
+            visit = {"output": output, "value": value[output]}
+            state = state._replace(
+                visited=visits.note(state.visited, transition.obs, transition.obs, state.age, visit, transition.real)
+            )
+            if cached:
+                following = perceive(state._replace(recent=stack[1:]), transition.next_obs)
+                extras["permanent"] = value
+                extras["next_permanent"] = parts.permanent(state.permanent, state.transient, following)[0]
+        going_on = ~transition.last
+        return state._replace(
+            replay=replay.note(state.replay, transition.obs, transition.next_obs, state.age, extras, transition.real),
+            recent=jnp.where(transition.real, jnp.where(going_on, stack[1:], jnp.zeros_like(stack[1:])), state.recent),
+            age=jnp.where(transition.real, jnp.where(going_on, state.age + 1, 0), state.age),
+        )
+
+    def consolidate(state: DeepState, hypers: Hypers, key: Key) -> DeepState:
+        k_absorb, k_redraw = jax.random.split(key)
+        if not parts.empty:
+            state = absorb(state, hypers, k_absorb)
+        if forgetting.weights == REDRAW:
+            state = state._replace(transient=parts.redraw(k_redraw, state.transient))
+            if training.target_period:  # a target from before would teach the old task
+                state = state._replace(target=state.transient)
+        elif forgetting.weights == DECAY:
+            state = state._replace(transient=jax.tree.map(lambda leaf: hypers.decay * leaf, state.transient))
+        if forgetting.moments:
+            state = state._replace(moments=rule.init(state.transient))
+        if forgetting.replay:
+            state = state._replace(replay=memory.emptied(state.replay))
+        elif cached:
+            state = state._replace(replay=refresh(state))
+        return state
+
+    def absorb(state: DeepState, hypers: Hypers, key: Key) -> DeepState:
+        """Trains the permanent part towards V^P as stored + V^T (Algorithm 4, lines 14 to 16), and empties D."""
+        held = memory.size(state.visited)
+        count = held // consolidation.batch
+        if consolidation.most_batches is not None:
+            count = jnp.minimum(count, consolidation.most_batches)
+        count = jnp.where(held > 0, jnp.maximum(count, consolidation.at_least), 0)
+
+        def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            permanent, moments = carry
+            if consolidation.in_order:
+                ages = i * consolidation.batch + jnp.arange(consolidation.batch)
+                sample = visits.read(state.visited, jnp.minimum(ages, held - 1))
+            else:
+                sample = visits.sample(state.visited, jax.random.fold_in(key, i), consolidation.batch)
+            rows, output = jnp.arange(consolidation.batch), sample.extras["output"].astype(jnp.int32)
+            goal = sample.extras["value"] + parts.transient(state.transient, sample.obs)[rows, output]
+
+            def loss(weights: Any) -> Array:
+                return jnp.mean((goal - parts.permanent(weights, state.transient, sample.obs)[rows, output]) ** 2)
+
+            gradient = jax.grad(loss)(permanent)
+            return _descend(permanent_rule, gradient, permanent, moments, hypers.permanent_lr, i < count)
+
+        permanent, moments = jax.lax.fori_loop(0, longest(count), one_batch, (state.permanent, state.permanent_moments))
+        return state._replace(
+            permanent=permanent,
+            permanent_moments=moments,
+            visited=memory.emptied(state.visited),
+            lost=state.lost + memory.overwritten(state.visited),
+        )
+
+    def refresh(state: DeepState) -> Ring:
+        """Computes the V^P of every remembered transition anew, some at a time."""
+        size = training.batch * 4
+        blocks = -(-training.replay // size)
+
+        def block(i: Array, ring: Ring) -> Ring:
+            sample = replay.read(ring, jnp.minimum(i * size + jnp.arange(size), training.replay - 1))
+            extras = dict(ring.items["extras"])
+            for name, obs in (("permanent", sample.obs), ("next_permanent", sample.next_obs)):
+                values = parts.permanent(state.permanent, state.transient, obs)
+                extras[name] = extras[name].at[sample.slots].set(values)
+            return ring._replace(items={**ring.items, "extras": extras})
+
+        return jax.lax.fori_loop(
+            0, jnp.minimum(longest(-(-memory.size(state.replay) // size)), blocks), block, state.replay
+        )
+
+    def inspect(state: DeepState, obs: Array) -> dict[str, Array]:
+        """`obs` is a whole input: with several frames, their stack."""
+        transient = parts.transient(state.transient, obs[None])[0]
+        if parts.empty:
+            return {"value": transient}
+        permanent = parts.permanent(state.permanent, state.transient, obs[None])[0]
+        return {"value": permanent + transient, "permanent": permanent, "transient": transient}
+
+    return Agent(init, act, learn, consolidate, inspect, rhythm, samples_lost=lambda state: state.lost)
+
+
+def _descend(
+    rule: optax.GradientTransformation, gradient: Any, weights: Any, moments: Any, lr: float | Array, really: Array
+) -> tuple[Any, Any]:
+    """One step of an optimiser, or none."""
+    direction, new_moments = rule.update(gradient, moments, weights)
+    moved = jax.tree.map(lambda leaf, step: leaf - lr * step, weights, direction)
+    return _choose(really, moved, weights), _choose(really, new_moments, moments)
+
+
+def _choose(condition: Array, yes: Any, no: Any) -> Any:
+    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+
+
+def _lr(hypers: Hypers) -> float | Array:
+    """The step size of the part that learns."""
+    return hypers.transient_lr if hasattr(hypers, "transient_lr") else hypers.lr
+
+
+def _extras(cached: bool, outputs: int) -> dict[str, Any]:
+    kept: dict[str, Any] = {"action": np.int8(0), "reward": np.float32(0), "discount": np.float32(0)}
+    if cached:
+        kept |= {"permanent": np.zeros(outputs, np.float32), "next_permanent": np.zeros(outputs, np.float32)}
+    return kept
+
+
+def _check(
+    parts: Parts,
+    training: Training,
+    consolidation: Consolidation,
+    forgetting: Forgetting | None,
+    frame: tuple[int, ...],
+) -> None:
+    """Refuses what could only fail later, or never end."""
+    for rule in (training.optimiser, consolidation.optimiser):
+        if rule not in OPTIMISERS:
+            raise unknown("optimiser", rule, OPTIMISERS)
+    for what, batch, room in (
+        ("replay memory", training.batch, training.replay),
+        ("buffer for consolidation", consolidation.batch, consolidation.buffer),
+    ):
+        if batch < 1:
+            raise UserError(f"a batch needs at least one sample; got {batch}")
+        if room < batch:
+            raise UserError(f"the {what} holds {room} samples, fewer than a batch of {batch}: make it larger")
+    if training.target_period is not None and training.target_period < 1:
+        raise UserError(f"the target network must be copied every 1 or more steps; got {training.target_period}")
+    if forgetting is not None and forgetting.weights not in (KEEP, REDRAW, DECAY):
+        raise unknown("way to forget", forgetting.weights, (KEEP, REDRAW, DECAY))
+    if consolidation.cache and parts.drifts:
+        raise UserError(
+            "V^P on a shared trunk changes at every step: it cannot be cached; use two networks, or cache=False"
+        )
+    seen = (*frame[:-1], frame[-1] * training.frames) if frame else frame
+    if seen != parts.input:
+        raise UserError(
+            f"the network takes observations of shape {parts.input}, but the world gives {frame}"
+            + (f", {training.frames} frames of it {seen}" if training.frames > 1 else "")
+        )
+
+
+def resetting(reset: bool) -> Forgetting:
+    """What TD and DQN do at a switch they are told of: empty the replay memory, and with `reset` begin anew."""
+    return Forgetting(REDRAW if reset else KEEP, replay=True, moments=reset)
+
+
+__all__ = [
+    "AT_SWITCH",
+    "Consolidation",
+    "DeepState",
+    "Forgetting",
+    "Training",
+    "deep_agent",
+    "resetting",
+]

@@ -281,7 +281,7 @@ def test_progress_grows_to_the_whole() -> None:
     [
         (pt(rhythm=AT_SWITCH), stream(told=False), "does not tell"),
         (TD_RESET, stream(told=False), "does not tell"),
-        (TD, Stream(TASKS, (0,), Steps(100), told=True), "span is in steps"),
+        (pt(rhythm=Episodes(3)), Stream(TASKS, (0,), Steps(100), told=True), "rhythm in steps"),
         (pt(rhythm=Episodes(0)), stream(), "every 1 or more"),
     ],
 )

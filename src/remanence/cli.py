@@ -65,6 +65,10 @@ class Run:
     """how many seeds; the preset's own number if not given"""
     out: Path = Path("runs")
     """where runs are kept"""
+    segments: int | None = None
+    """shorten the run: so many tasks instead of the preset's number"""
+    span: int | None = None
+    """shorten the run: so many episodes (or steps) per task"""
     contenders: tuple[str, ...] = ()
     """run only these"""
     set: tuple[str, ...] = ()
@@ -84,6 +88,7 @@ class Run:
             plan = plan.override(*_parse_change(change))
         if self.contenders:
             plan = plan.select(self.contenders)
+        plan = plan.shortened(self.segments, self.span)
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
             f"{experiment.name} ({self.preset}): {_size(plan, seeds)}; expected {experiment.expected} at full size"

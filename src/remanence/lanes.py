@@ -39,7 +39,7 @@ NOBODY = -1
 class Progress(NamedTuple):
     """How far a run has come, over all lanes."""
 
-    episodes: int
+    pages: int  # episodes, or windows of steps
     steps: int
 
 
@@ -105,7 +105,7 @@ class Driver:
         size = self._whole(min(batch or len(seeds), len(seeds)))
         lanes = np.full(size, NOBODY)  # the lane that lives in each row
         carry, rows = None, self._hypers(all_hypers, lanes)
-        clocks = np.zeros((2, len(seeds)), np.int64)  # episodes and steps of every lane
+        clocks = np.zeros((2, len(seeds)), np.int64)  # pages and steps of every lane
         rounds = self.rounds_per_chunk or FIRST_CHUNK
         while True:
             free = np.flatnonzero(lanes == NOBODY)
@@ -125,7 +125,7 @@ class Driver:
                 rounds = min(2 * rounds, LAST_CHUNK)
 
             lived_in = lanes != NOBODY
-            clocks[:, lanes[lived_in]] = np.asarray(carry.life.episode)[lived_in], np.asarray(carry.life.step)[lived_in]
+            clocks[:, lanes[lived_in]] = self._pages(carry)[lived_in], np.asarray(carry.life.step)[lived_in]
             if on_progress is not None:
                 on_progress(Progress(*map(int, clocks.sum(axis=1))))
             over = lived_in & np.asarray(jax.vmap(partial(lives.is_over, self.setting))(carry.life))
@@ -155,23 +155,24 @@ class Driver:
     def _spread(self, tree: Any) -> Any:
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(LANES)))
 
+    def _pages(self, carry: _Carry) -> np.ndarray:
+        return np.asarray(jax.vmap(partial(lives.pages, self.setting))(carry.life))
+
     def _outcomes(self, carry: _Carry, lanes: np.ndarray, rows: np.ndarray) -> dict[int, Outcome]:
         """What the lanes in these rows leave behind."""
         lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(lanes))(carry.life.agent)
         everything = Outcome(*jax.tree.map(np.array, (carry.record, carry.life.step, lost, carry.life.agent)))
-        episodes = np.asarray(carry.life.episode)
-        for row in rows[episodes[rows] < self.setting.episodes]:  # lanes that were stopped
+        pages = self._pages(carry)
+        for row in rows[pages[rows] < self.setting.pages]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
-                leaf[row, episodes[row] :] = np.nan
+                leaf[row, pages[row] :] = np.nan
         return {int(lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
 
 
 def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:
     life = jax.vmap(lambda h, seed: lives.born(setting, h, make_key(seed)))(hypers, seeds)
     measured = jax.eval_shape(jax.vmap(lambda one: setting.probe(lives.moment(setting, one))), life)
-    record = jax.tree.map(
-        lambda leaf: jnp.zeros((leaf.shape[0], setting.episodes, *leaf.shape[1:]), leaf.dtype), measured
-    )
+    record = jax.tree.map(lambda leaf: jnp.zeros((leaf.shape[0], setting.pages, *leaf.shape[1:]), leaf.dtype), measured)
     return _Carry(life, record)
 
 
@@ -189,8 +190,8 @@ def _advance(
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
         measured = every_lane(lambda setting, one: setting.probe(lives.moment(setting, one)), life)
-        # Lanes in the middle of an episode write beyond the end of the record, where nothing is kept.
-        page = jnp.where(life.ended, life.episode, setting.episodes)
+        # Lanes in the middle of a page write beyond the end of the record, where nothing is kept.
+        page = jnp.where(life.ended, every_lane(lives.pages, life), setting.pages)
         record = jax.tree.map(
             lambda kept, new: jax.vmap(lambda k, p, n: k.at[p].set(n, mode="drop"))(kept, page, new),
             carry.record,

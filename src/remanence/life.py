@@ -4,7 +4,10 @@ Functions here are written for one lane; `lanes.py` runs many. Every lane keeps 
 of a lane is a function of its key and those clocks alone. So what a lane does depends neither on the lanes beside it nor on
 how a run is cut into rounds and chunks.
 
-A lane *rests* when its episode is over or its agent is due to consolidate. Rare and heavy work is done for resting lanes
+Two clocks. Where a stream's span is counted in episodes, a *page* of the record is an episode. Where it is counted in steps, a page
+is a window of steps: episodes, if the world has any, begin anew in the middle of it, and lanes keep the same time.
+
+A lane *rests* when a page is full or its agent is due to consolidate. Rare and heavy work is done for resting lanes
 between rounds of steps (`turn_page`, `consolidate`): inside a step it would be paid by all lanes at every step.
 """
 
@@ -21,7 +24,7 @@ from remanence.agents.base import AT_SWITCH, Agent
 from remanence.errors import UserError
 from remanence.lockstep import taking_part
 from remanence.streams import Stream
-from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, Transition, WorldState
+from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition, WorldState
 from remanence.worlds.base import World
 
 NO_EPISODE = 2**31 - 1  # a number no episode will ever have
@@ -36,12 +39,20 @@ class Keys(NamedTuple):
     tasks: Key
 
 
+class Finished(NamedTuple):
+    """What became of episodes, where pages are windows of steps."""
+
+    under_way: Array  # []  the sum of rewards of the episode under way; it outlives the page
+    count: Array  # []  episodes that ended in this page
+    returns: Array  # []  the sum of their sums of rewards
+
+
 class Tally(NamedTuple):
-    """What the episode under way has brought so far."""
+    """What the page under way has brought so far."""
 
     reward: Array  # []
     discounted: Array  # []
-    weight: Array  # []  the discount of the next reward, seen from the start of the episode
+    weight: Array  # []  the discount of the next reward, seen from the start of the page
     steps: Array  # []
 
 
@@ -56,19 +67,21 @@ class Life(NamedTuple):
     step: Array  # [] steps lived
     episode: Array  # [] episodes finished
     consolidations: Array  # [] consolidations done
-    ended: Array  # [] the episode is over, the next one has not begun
+    ended: Array  # [] the page is full (an episode is over), the next one has not begun
     resting: Array  # [] the lane waits
+    finished: Finished | None  # None where pages are episodes
 
 
 class Moment(NamedTuple):
-    """What a probe sees at the end of an episode."""
+    """What a probe sees at the end of a page: of an episode, or of a window of steps."""
 
     agent: AgentState
     task_id: Array  # [] the task that was live
     tally: Tally
+    finished: Finished | None = None
 
 
-Probe: TypeAlias = Callable[[Moment], Any]  # -> pytree of measurements; recorded once per episode
+Probe: TypeAlias = Callable[[Moment], Any]  # -> pytree of measurements; recorded once per page
 
 
 class Setting(NamedTuple):
@@ -80,11 +93,18 @@ class Setting(NamedTuple):
     probe: Probe
     most_steps: int | None = None
     """a lane that needs more is stopped: values that explode can keep an agent in one episode for ever"""
+    window: int = 1
+    """steps per page, where the clock counts steps"""
 
     @property
-    def episodes(self) -> int:
-        """How many episodes a life lasts."""
-        return self.stream.segments * self.stream.span.count
+    def by_steps(self) -> bool:
+        return isinstance(self.stream.span, Steps)
+
+    @property
+    def pages(self) -> int:
+        """How many pages a life has: episodes, or windows of steps."""
+        lasts = self.stream.segments * self.stream.span.count
+        return lasts // self.window if self.by_steps else lasts
 
     @property
     def period(self) -> Span | None:
@@ -95,8 +115,14 @@ class Setting(NamedTuple):
 
     def check(self) -> None:
         """Refuses combinations that could only be a mistake."""
-        if not isinstance(self.stream.span, Episodes):
-            raise UserError("this driver counts episodes, but the stream's span is in steps")
+        if self.window < 1 or (self.by_steps and self.stream.span.count % self.window):
+            raise UserError(
+                f"a window must fit a whole number of times into a segment of {self.stream.span.count} steps; got {self.window}"
+            )
+        if not self.by_steps and self.window != 1:
+            raise UserError("windows are for streams that count steps: this one counts episodes")
+        if self.by_steps and isinstance(self.period, Episodes):
+            raise UserError("this stream counts steps: give the agent a rhythm in steps, not in episodes")
         if self.agent.rhythm == AT_SWITCH and not self.stream.told:
             raise UserError(
                 "this agent consolidates at switches, but the stream does not tell of them: "
@@ -122,6 +148,7 @@ def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
         consolidations=jnp.int32(0),
         ended=jnp.bool_(False),
         resting=jnp.bool_(False),
+        finished=Finished(jnp.float32(0), jnp.int32(0), jnp.float32(0)) if setting.by_steps else None,
     )
     return newborn._replace(resting=is_due(setting, newborn))
 
@@ -132,9 +159,17 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
     awake = ~life.resting
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
 
-    action = agent.act(life.agent, hypers, life.obs, k_act)
-    world_state, seen = world.step(k_world, life.world, action, stream.task(_segment(setting, life), life.keys.tasks))
-    transition = Transition(life.obs, action, seen.reward, seen.discount, seen.obs, seen.last, real=awake)
+    segment = _segment(setting, life)
+    task = stream.task(segment, life.keys.tasks)
+
+    def show(obs: Array) -> Any:
+        return Told(obs, stream.task_id(segment, life.keys.tasks)) if agent.knows_task else obs
+
+    action = agent.act(life.agent, hypers, show(life.obs), k_act)
+    world_state, seen = world.step(k_world, life.world, action, task)
+    if setting.by_steps and stream.ends_episode:  # cut off, not ended: what follows is still worth something
+        seen = seen._replace(last=seen.last | ((life.step + 1) % stream.span.count == 0))
+    transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, real=awake)
     agent_state = agent.learn(life.agent, hypers, transition, k_learn)
 
     moved = life._replace(
@@ -143,23 +178,34 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
         obs=jnp.where(awake, seen.obs, life.obs),
         tally=choose(awake, _add(life.tally, seen.reward, world.discount), life.tally),
         step=life.step + awake,
-        ended=life.ended | (awake & seen.last),
     )
+    if setting.by_steps:
+        moved = moved._replace(
+            finished=choose(awake, _count(life.finished, seen), life.finished),
+            ended=life.ended | (awake & (moved.step % setting.window == 0)),
+        )
+        moved = _begin_episode(setting, moved, awake & seen.last)
+    else:
+        moved = moved._replace(ended=life.ended | (awake & seen.last))
     return moved._replace(resting=life.resting | moved.ended | is_due(setting, moved) | is_over(setting, moved))
 
 
 def turn_page(setting: Setting, life: Life) -> Life:
-    """Begins the next episode where one has ended, and lets the lane go on unless it must consolidate or is over."""
-    following = life._replace(episode=life.episode + life.ended)
+    """Begins a new page where one is full, and lets the lane go on unless it must consolidate or is over."""
+    following = life if setting.by_steps else _begin_episode(setting, life, life.ended)
+    following = following._replace(tally=choose(life.ended, _blank_tally(), life.tally), ended=jnp.bool_(False))
+    if life.finished is not None:
+        blank = Finished(life.finished.under_way, jnp.int32(0), jnp.float32(0))
+        following = following._replace(finished=choose(life.ended, blank, life.finished))
+    return following._replace(resting=is_over(setting, following) | is_due(setting, following))
+
+
+def _begin_episode(setting: Setting, life: Life, over: Array) -> Life:
+    """Puts the world back to a start where an episode is over."""
+    following = life._replace(episode=life.episode + over)
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
     world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following), life.keys.tasks))
-    following = following._replace(
-        world=choose(life.ended, world, life.world),
-        obs=jnp.where(life.ended, obs, life.obs),
-        tally=choose(life.ended, _blank_tally(), life.tally),
-        ended=jnp.bool_(False),
-    )
-    return following._replace(resting=is_over(setting, following) | is_due(setting, following))
+    return following._replace(world=choose(over, world, life.world), obs=jnp.where(over, obs, life.obs))
 
 
 def consolidate(setting: Setting, hypers: Hypers, life: Life, invited: Array) -> Life:
@@ -176,13 +222,21 @@ def consolidate(setting: Setting, hypers: Hypers, life: Life, invited: Array) ->
 
 
 def moment(setting: Setting, life: Life) -> Moment:
-    """What there is to measure at the end of the episode under way."""
-    return Moment(life.agent, setting.stream.task_id(_segment(setting, life), life.keys.tasks), life.tally)
+    """What there is to measure at the end of the page under way."""
+    lived = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of its last step
+    return Moment(
+        life.agent, setting.stream.task_id(_segment(setting, lived), life.keys.tasks), life.tally, life.finished
+    )
+
+
+def pages(setting: Setting, life: Life) -> Array:
+    """How many pages are full and turned."""
+    return life.step // setting.window - life.ended if setting.by_steps else life.episode
 
 
 def is_over(setting: Setting, life: Life) -> Array:
     """Whether the life is lived, or may not go on."""
-    lived = life.episode >= setting.episodes
+    lived = pages(setting, life) >= setting.pages
     return lived if setting.most_steps is None else lived | (life.step >= setting.most_steps)
 
 
@@ -195,7 +249,7 @@ def is_due(setting: Setting, life: Life) -> Array:
 
 
 def _segment(setting: Setting, life: Life) -> Array:
-    return life.episode // setting.stream.span.count
+    return (life.step if setting.by_steps else life.episode) // setting.stream.span.count
 
 
 def _blank_tally() -> Tally:
@@ -205,6 +259,16 @@ def _blank_tally() -> Tally:
 def _add(tally: Tally, reward: Array, discount: float) -> Tally:
     return Tally(
         tally.reward + reward, tally.discounted + tally.weight * reward, tally.weight * discount, tally.steps + 1
+    )
+
+
+def _count(finished: Finished | None, seen: TimeStep) -> Finished:
+    assert finished is not None
+    so_far = finished.under_way + seen.reward
+    return Finished(
+        under_way=jnp.where(seen.last, 0.0, so_far),
+        count=finished.count + seen.last,
+        returns=finished.returns + jnp.where(seen.last, so_far, 0.0),
     )
 
 

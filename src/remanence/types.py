@@ -27,6 +27,13 @@ class TimeStep(NamedTuple):
     last: Array  # []  the episode ends here, for whatever reason
 
 
+class Told(NamedTuple):
+    """What an agent sees that is told which task is live."""
+
+    obs: Array  # [*obs]
+    task: Array  # []
+
+
 class Transition(NamedTuple):
     """What the agent learns from."""
 

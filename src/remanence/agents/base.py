@@ -36,6 +36,8 @@ class Agent(NamedTuple):
     inspect: Callable[[AgentState, Array], dict[str, Array]]
     """(state, obs) -> what the agent believes of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
     rhythm: Rhythm = None
+    knows_task: bool = False
+    """whether observations come as `Told(obs, task)`: for baselines that are told which task is live"""
     samples_lost: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
     workload: Callable[[AgentState], Array] = lambda _: jnp.int32(1)

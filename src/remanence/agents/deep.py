@@ -22,7 +22,7 @@ from remanence.errors import UserError, unknown
 from remanence.lockstep import longest
 from remanence.memory import Ring
 from remanence.replay import join_frames, make_replay
-from remanence.types import Hypers, Key, Transition
+from remanence.types import Hypers, Key, Told, Transition
 
 OPTIMISERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "sgd": optax.identity,
@@ -100,6 +100,7 @@ def deep_agent(
     forgetting: Forgetting | None = None,
     consolidation: Consolidation | None = None,
     rhythm: Rhythm = None,
+    heads: int = 1,
 ) -> Agent:
     """An agent that learns from batches of remembered transitions.
 
@@ -108,6 +109,7 @@ def deep_agent(
         example_obs: [*obs] an observation of the world.
         forgetting: what is given up whenever the agent consolidates; None: nothing.
         rhythm: when that is. At told switches, every k episodes or steps, or never.
+        heads: with more than one, the network has outputs for so many tasks, and the agent is told which task is live.
     """
     consolidation = consolidation or Consolidation()
     _check(parts, training, consolidation, forgetting, np.shape(example_obs))
@@ -115,6 +117,8 @@ def deep_agent(
     rule, permanent_rule = OPTIMISERS[training.optimiser](), OPTIMISERS[consolidation.optimiser]()
     cached = consolidation.cache and not parts.empty
     frame, outputs = jnp.asarray(example_obs), parts.outputs
+    if heads < 1 or outputs % heads:
+        raise UserError(f"{outputs} outputs cannot be shared equally by {heads} heads")
     replay = make_replay(example_obs, _extras(cached, outputs), training.replay, training.frames, training.replace)
     visits = make_replay(
         example_obs,
@@ -147,13 +151,19 @@ def deep_agent(
             return obs[None]
         return join_frames(jnp.concatenate([state.recent, obs[None]])[None])
 
-    def act(state: DeepState, hypers: Hypers, obs: Array, key: Key) -> Array:
+    def of_head(values: Array, task: Array) -> Array:
+        """[outputs] -> those of one task's head."""
+        return values if heads == 1 else values.reshape(heads, -1)[task]
+
+    def act(state: DeepState, hypers: Hypers, obs: Any, key: Key) -> Array:
+        obs, task = _untold(obs)
         seen = perceive(state, obs)
         values = parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen)
-        return behaviour(values[0], hypers, key)
+        return behaviour(of_head(values[0], task), hypers, key)
 
     def learn(state: DeepState, hypers: Hypers, transition: Transition, key: Key) -> DeepState:
-        state = remember(state, transition)
+        (obs, task), (next_obs, _) = _untold(transition.obs), _untold(transition.next_obs)
+        state = remember(state, transition._replace(obs=obs, next_obs=next_obs), task)
         sample = replay.sample(state.replay, key, training.batch)
         ready = transition.real & (memory.size(state.replay) >= training.batch)
         target = state.target if training.target_period else state.transient
@@ -162,9 +172,14 @@ def deep_agent(
         else:
             offset = parts.permanent(state.permanent, state.transient, sample.obs)
             next_offset = parts.permanent(state.permanent, target, sample.next_obs)
-        then = jax.vmap(problem.bootstrap)(next_offset + parts.transient(target, sample.next_obs))
+        next_values = next_offset + parts.transient(target, sample.next_obs)
+        tasks = sample.extras["task"].astype(jnp.int32)
+        then = jax.vmap(lambda values, task: problem.bootstrap(of_head(values, task)))(next_values, tasks)
         goal = jax.lax.stop_gradient(sample.extras["reward"] + sample.extras["discount"] * then)
-        rows, output = jnp.arange(training.batch), problem.output(sample.extras["action"].astype(jnp.int32))
+        rows, output = (
+            jnp.arange(training.batch),
+            tasks * (outputs // heads) + problem.output(sample.extras["action"].astype(jnp.int32)),
+        )
         offset = jax.lax.stop_gradient(offset)[rows, output]
 
         def loss(weights: Any) -> Array:
@@ -180,10 +195,11 @@ def deep_agent(
             state = state._replace(target=_choose(synced, transient, state.target))
         return state._replace(transient=transient, moments=moments, steps=steps)
 
-    def remember(state: DeepState, transition: Transition) -> DeepState:
+    def remember(state: DeepState, transition: Transition, task: Array) -> DeepState:
         """Notes the transition in B and the visit, with its V^P, in D."""
         extras: dict[str, Any] = {
             "action": transition.action,
+            "task": task,
             "reward": transition.reward,
             "discount": transition.discount,
         }
@@ -191,7 +207,7 @@ def deep_agent(
         if not parts.empty:
             seen = perceive(state, transition.obs)
             value = parts.permanent(state.permanent, state.transient, seen)[0]
-            output = problem.output(transition.action)
+            output = task * (outputs // heads) + problem.output(transition.action)
             visit = {"output": output, "value": value[output]}
             state = state._replace(
                 visited=visits.note(state.visited, transition.obs, transition.obs, state.age, visit, transition.real)
@@ -282,7 +298,14 @@ def deep_agent(
         permanent = parts.permanent(state.permanent, state.transient, obs[None])[0]
         return {"value": permanent + transient, "permanent": permanent, "transient": transient}
 
-    return Agent(init, act, learn, consolidate, inspect, rhythm, samples_lost=lambda state: state.lost)
+    return Agent(
+        init, act, learn, consolidate, inspect, rhythm, knows_task=heads > 1, samples_lost=lambda state: state.lost
+    )
+
+
+def _untold(obs: Any) -> tuple[Array, Array]:
+    """The observation and the task; task 0 for agents that are not told."""
+    return (obs.obs, obs.task) if isinstance(obs, Told) else (obs, jnp.int32(0))
 
 
 def _descend(
@@ -304,7 +327,12 @@ def _lr(hypers: Hypers) -> float | Array:
 
 
 def _extras(cached: bool, outputs: int) -> dict[str, Any]:
-    kept: dict[str, Any] = {"action": np.int8(0), "reward": np.float32(0), "discount": np.float32(0)}
+    kept: dict[str, Any] = {
+        "action": np.int8(0),
+        "task": np.int8(0),
+        "reward": np.float32(0),
+        "discount": np.float32(0),
+    }
     if cached:
         kept |= {"permanent": np.zeros(outputs, np.float32), "next_permanent": np.zeros(outputs, np.float32)}
     return kept

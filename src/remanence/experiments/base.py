@@ -52,6 +52,8 @@ class Plan:
     """the share of lanes that must rest before those that are due consolidate"""
     most_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
+    window: int = 1
+    """steps per point of a curve, where the stream counts steps"""
     maps: Callable[[Agent], Probe] | None = None
     """what is kept as a picture: beliefs about every point"""
     map_ticks: tuple[int, ...] = ()
@@ -64,6 +66,17 @@ class Plan:
             if name not in self.contenders:
                 raise unknown("contender", name, self.contenders)
         return dataclasses.replace(self, contenders={name: self.contenders[name] for name in wanted})
+
+    def shortened(self, segments: int | None, span: int | None) -> Plan:
+        """The same plan with fewer or shorter segments; pictures are kept of what is left."""
+        for what, asked, most in (("segments", segments, self.stream.segments), ("span", span, self.stream.span.count)):
+            if asked is not None and not 1 <= asked <= most:
+                raise UserError(f"--{what} must be between 1 and {most} here; got {asked}")
+        stream = self.stream.shortened(segments or self.stream.segments, span or self.stream.span.count)
+        last = stream.segments * stream.span.count
+        return dataclasses.replace(
+            self, stream=stream, map_ticks=tuple(sorted({min(tick, last) for tick in self.map_ticks}))
+        )
 
     def override(self, contender: str, hyper: str, value: float) -> Plan:
         """The same plan with one hyper-parameter changed."""
@@ -127,5 +140,4 @@ def check_hyper(name: str, value: float) -> None:
 
 def shrink(plan: Plan, segments: int, span: int, seeds: int) -> Plan:
     """The same path in seconds: fewer and shorter segments, fewer seeds."""
-    ticks = tuple(sorted({min(tick, segments * span) for tick in plan.map_ticks}))
-    return dataclasses.replace(plan, stream=plan.stream.shortened(segments, span), seeds=seeds, map_ticks=ticks)
+    return dataclasses.replace(plan.shortened(segments, span), seeds=seeds)

@@ -43,6 +43,7 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         "truth": plan.truth,
         "map_ticks": list(plan.map_ticks),
         "most_steps": plan.most_steps,
+        "window": plan.window,
         "contenders": {
             name: {"form": dict(contender.form), "hypers": dataclasses.asdict(contender.hypers)}
             for name, contender in plan.contenders.items()
@@ -87,15 +88,17 @@ def execute(experiment: str, preset: str, plan: Plan, seeds: int, out: Path, con
 
 def make_driver(plan: Plan, agent: Agent, probe: Probe) -> Driver:
     """The program for lanes of one agent of a plan."""
-    return Driver(Setting(agent, plan.world, plan.stream, probe, plan.most_steps), plan.round_steps, plan.meet_at)
+    return Driver(
+        Setting(agent, plan.world, plan.stream, probe, plan.most_steps, plan.window), plan.round_steps, plan.meet_at
+    )
 
 
 @contextlib.contextmanager
 def watch(driver: Driver, lanes: int, label: str, console: Console) -> Iterator[Callable[[Progress], None]]:
     """Shows how far lanes are, while they live."""
     started = time.monotonic()
-    with track(console, label, lanes * driver.setting.episodes) as advance:
-        yield lambda progress: advance(progress.episodes, progress.steps / (time.monotonic() - started))
+    with track(console, label, lanes * driver.setting.pages) as advance:
+        yield lambda progress: advance(progress.pages, progress.steps / (time.monotonic() - started))
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:

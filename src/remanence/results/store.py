@@ -136,7 +136,8 @@ class Results:
 
     @property
     def segment_length(self) -> int:
-        return next(iter(self.description["stream"]["span"].values()))
+        """Ticks of a curve per segment."""
+        return next(iter(self.description["stream"]["span"].values())) // self.description.get("window", 1)
 
     @property
     def ticks(self) -> int:

@@ -1,0 +1,115 @@
+"""Replay against lists: packing, stacking over episodes and over the edge of the ring, sampling."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from remanence import memory
+from remanence.errors import UserError
+from remanence.random import make_key
+from remanence.replay import codec, draw, draw_distinct, make_replay
+
+CAPACITY, SHAPE = 7, (2, 3)
+
+
+def filled(frames: int, lengths: list[int], dtype: type, capacity: int = CAPACITY):
+    """A ring after episodes of these lengths, and what a list would hold: (stack, next stack, number) of each transition."""
+    rng = np.random.default_rng(sum(lengths))
+    replay = make_replay(np.zeros(SHAPE, dtype), {"number": np.int32(0)}, capacity, frames)
+    ring, told, number = replay.begin(), [], 0
+    for length in lengths:
+        seen = [rng.integers(0, 2, SHAPE).astype(dtype) for _ in range(length + 1)]
+        blank = [np.zeros(SHAPE, dtype)] * (frames - 1)
+        for t in range(length):
+            history = (blank + seen)[t : t + frames + 1]
+            told.append((history[:-1], history[1:], number))
+            ring = replay.note(
+                ring, jnp.asarray(seen[t]), jnp.asarray(seen[t + 1]), jnp.int32(t), {"number": number}, jnp.bool_(True)
+            )
+            number += 1
+    return replay, ring, told[-capacity:]
+
+
+@given(
+    frames=st.integers(1, 4),
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    dtype=st.sampled_from([bool, np.float32]),
+)
+@settings(max_examples=30, deadline=None)
+def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dtype: type) -> None:
+    """All of them, oldest first. Frames from before the episode are zero; so are those that the ring no longer has."""
+    replay, ring, told = filled(frames, lengths, dtype)
+    read = replay.read(ring, jnp.arange(len(told)))
+    assert read.extras["number"].tolist() == [number for *_, number in told]
+    for age, (stack, following, _) in enumerate(told):
+        kept = [frame if frames - 1 - i <= age else np.zeros_like(frame) for i, frame in enumerate(stack)]
+        expected = np.concatenate(kept, axis=-1)
+        np.testing.assert_array_equal(np.asarray(read.obs[age]), expected)
+        kept_next = [*kept[1:], following[-1]]
+        np.testing.assert_array_equal(np.asarray(read.next_obs[age]), np.concatenate(kept_next, axis=-1))
+
+
+def test_what_is_not_real_leaves_no_trace() -> None:
+    replay, ring, _ = filled(1, [3], bool)
+    same = replay.note(
+        ring, jnp.ones(SHAPE, bool), jnp.ones(SHAPE, bool), jnp.int32(0), {"number": 9}, jnp.bool_(False)
+    )
+    np.testing.assert_array_equal(replay.read(same, jnp.arange(3)).obs, replay.read(ring, jnp.arange(3)).obs)
+    assert int(memory.size(same)) == 3
+
+
+def test_bits_are_packed() -> None:
+    """A MinAtar frame takes 88 bytes, one of a room 63; numbers stay as they are."""
+    for shape, size in (((10, 10, 7), 88), ((5, 5, 20), 63)):
+        kept = codec(np.zeros(shape, bool))
+        assert (kept.example.shape, kept.example.dtype) == ((size,), jnp.uint8)
+        frame = np.random.default_rng(0).integers(0, 2, shape).astype(bool)
+        packed = kept.pack(jnp.asarray(frame))
+        np.testing.assert_array_equal(kept.unpack(jnp.stack([packed, packed]))[1], frame)
+    assert codec(np.int16(3)).example.dtype == jnp.int16
+
+
+@pytest.mark.parametrize("function", [draw, draw_distinct])
+def test_draws_are_uniform(function) -> None:
+    """20 000 batches of 3 out of 5: each number, and for distinct ones each of the 10 sets, within 4 standard deviations."""
+    keys = jax.vmap(make_key)(jnp.arange(20_000))
+    drawn = np.asarray(jax.jit(jax.vmap(lambda key: function(key, jnp.int32(5), 3)))(keys))
+    assert drawn.min() == 0
+    assert drawn.max() == 4
+    counts = np.bincount(drawn.ravel(), minlength=5)
+    np.testing.assert_allclose(counts, 12_000, atol=4 * np.sqrt(60_000 * 0.2 * 0.8))
+    if function is draw_distinct:
+        sets, times = np.unique(np.sort(drawn, axis=1), axis=0, return_counts=True)
+        assert all(len(set(one)) == 3 for one in sets.tolist())
+        assert len(sets) == 10
+        np.testing.assert_allclose(times, 2000, atol=4 * np.sqrt(20_000 * 0.1 * 0.9))
+    else:
+        repeated = np.mean([len(set(one)) < 3 for one in drawn.tolist()])
+        assert repeated == pytest.approx(1 - 0.8 * 0.6, abs=0.02)
+
+
+def test_samples_come_from_what_is_there() -> None:
+    replay, ring, told = filled(2, [3, 4, 4], bool)
+    sample = replay.sample(ring, make_key(3), 200)
+    assert set(sample.extras["number"].tolist()) == {number for *_, number in told}
+    emptied = memory.emptied(ring)
+    assert int(memory.size(emptied)) == 0
+    assert replay.sample(emptied, make_key(3), 4).slots.tolist() == [0] * 4  # nothing to draw: nobody may use it
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((np.zeros(3), {}, 0), "at least one transition"),
+        ((np.zeros(3), {}, 5, 0), "at least one frame"),
+        ((np.int16(0), {}, 5, 2), "cannot be stacked"),
+    ],
+)
+def test_bad_memories_are_refused(arguments: tuple, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        make_replay(*arguments)

@@ -1,0 +1,137 @@
+"""Lives whose clock counts steps: windows as pages, episodes that begin anew in the middle, switches that may cut them off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from remanence.agents import Agent
+from remanence.agents.base import AT_SWITCH, Rhythm
+from remanence.errors import UserError
+from remanence.lanes import Driver
+from remanence.life import Moment, Setting
+from remanence.streams import Stream
+from remanence.types import Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition
+
+NOTES = 40
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Climbs one rung per step and pays the task's reward; the top rung ends the episode. Observation: the rung."""
+
+    rungs: int = 3
+    discount: float = 0.5
+    num_actions = 1
+
+    def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
+        del key, task
+        return jnp.int32(0), jnp.int32(0)
+
+    def step(self, key: Key, state: Array, action: Array, task: Array) -> tuple[Array, TimeStep]:
+        del key, action
+        rung = state + 1
+        ended = rung >= self.rungs
+        return rung, TimeStep(rung, task, jnp.where(ended, 0.0, self.discount), ended)
+
+
+def notebook(rhythm: Rhythm = None, knows_task: bool = False) -> Agent:
+    """Writes down every transition it is given: (rung before, rung after, reward, discount, last, task)."""
+
+    def learn(state: Any, hypers: Hypers, transition: Transition, key: Key) -> Any:
+        del hypers, key
+        notes, count, times = state
+        obs, after = transition.obs, transition.next_obs
+        task = obs.task if isinstance(obs, Told) else -1
+        if isinstance(obs, Told) and isinstance(after, Told):
+            obs, after = obs.obs, after.obs
+        row = jnp.array([obs, after, transition.reward, transition.discount, transition.last, task], jnp.float32)
+        return notes.at[jnp.where(transition.real, count, NOTES)].set(row, mode="drop"), count + transition.real, times
+
+    return Agent(
+        init=lambda *_: (jnp.zeros((NOTES, 6)), jnp.int32(0), jnp.int32(0)),
+        act=lambda *_: jnp.int32(0),
+        learn=learn,
+        consolidate=lambda state, *_: (state[0], state[1], state[2] + 1),
+        inspect=lambda *_: {},
+        rhythm=rhythm,
+        knows_task=knows_task,
+    )
+
+
+def probe(moment: Moment) -> dict[str, Array]:
+    assert moment.finished is not None
+    return {
+        **moment.tally._asdict(),
+        "task": moment.task_id,
+        "consolidated": moment.agent[2],
+        "count": moment.finished.count,
+        "returns": moment.finished.returns,
+    }
+
+
+def live(agent: Agent, window: int, span: int, ends_episode: bool = False, round_steps: int = 4) -> Any:
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1, 0), Steps(span), told=True, ends_episode=ends_episode)
+    setting = Setting(agent, Ladder(), stream, probe, window=window)
+    return Driver(setting, round_steps=round_steps).run([0.0] * 3, [0, 1, 2])
+
+
+def test_windows_are_pages() -> None:
+    """Segments of 8 steps in windows of 4; episodes of 3 steps run on over windows and switches."""
+    outcome = live(notebook(), window=4, span=8)
+    record = {name: values[0].tolist() for name, values in outcome.record.items()}
+    assert outcome.steps.tolist() == [24, 24, 24]
+    assert record["steps"] == [4] * 6
+    assert record["reward"] == [4, 4, 40, 40, 4, 4]
+    assert record["task"] == [0, 0, 1, 1, 0, 0]
+    # Episodes end with steps 3, 6, 9, 12, …: the one that ends with step 9 brought 1 + 1 + 10.
+    assert record["count"] == [1, 1, 2, 1, 1, 2]
+    assert record["returns"] == [3, 3, 12 + 30, 30, 10 + 1 + 1, 3 + 3]
+    notes = outcome.agents[0][0, :24]
+    assert notes[:, 0].tolist() == [0, 1, 2] * 8
+    assert notes[:, 1].tolist() == [1, 2, 3] * 8
+    assert notes[:, 3].tolist() == [0.5, 0.5, 0] * 8
+    assert notes[:, 4].tolist() == [0, 0, 1] * 8
+
+
+def test_a_switch_may_cut_an_episode_off() -> None:
+    """Step 8 is the second of an episode: it is the last one, but its discount stays, and the next begins at the bottom."""
+    notes = live(notebook(), window=4, span=8, ends_episode=True).agents[0][0, :24]
+    assert notes[:8, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert notes[:8, 4].tolist() == [0, 0, 1, 0, 0, 1, 0, 1]
+    assert notes[7, 3] == 0.5
+    assert notes[8, 0] == 0
+
+
+@pytest.mark.parametrize("round_steps", [1, 4, 5])
+@pytest.mark.parametrize(("rhythm", "expected"), [(Steps(6), [0, 1, 1, 2, 3, 3]), (AT_SWITCH, [0, 0, 1, 1, 2, 2])])
+def test_consolidation_by_steps(rhythm: Rhythm, expected: list[int], round_steps: int) -> None:
+    """After steps 6, 12, 18 (and 24, when life is over and nothing is consolidated), or at the two switches."""
+    outcome = live(notebook(rhythm), window=4, span=8, round_steps=round_steps)
+    assert outcome.record["consolidated"][0].tolist() == expected
+    assert outcome.agents[1].tolist() == [24] * 3
+
+
+def test_agents_that_are_told_the_task_see_it() -> None:
+    notes = live(notebook(knows_task=True), window=4, span=8).agents[0][0, :24]
+    assert notes[:, 5].tolist() == [0] * 8 + [1] * 8 + [0] * 8
+
+
+@pytest.mark.parametrize(
+    ("window", "span", "rhythm", "complaint"),
+    [
+        (3, Steps(8), None, "whole number of times into a segment of 8 steps; got 3"),
+        (0, Steps(8), None, "got 0"),
+        (2, Episodes(8), None, "counts episodes"),
+        (4, Steps(8), Episodes(2), "rhythm in steps"),
+    ],
+)
+def test_clocks_that_do_not_fit_are_refused(window: int, span: Span, rhythm: Rhythm, complaint: str) -> None:
+    stream = Stream(np.ones(1, np.float32), (0,), span, told=True)
+    with pytest.raises(UserError, match=complaint):
+        Driver(Setting(notebook(rhythm), Ladder(), stream, lambda _: 0.0, window=window))

@@ -5,13 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import remanence.truth
 from conftest import GRID, TASKS, TRUTH, brute_force_values
-from remanence.truth import Returns, cache_directory, continuous_grid_truth, monte_carlo_returns, random_walk
-from remanence.worlds import ContinuousGrid
+from remanence.random import make_key
+from remanence.theory import state_values
+from remanence.truth import (
+    Returns,
+    _returns_from,
+    cache_directory,
+    continuous_grid_truth,
+    monte_carlo_returns,
+    random_walk,
+    rooms_truth,
+)
+from remanence.worlds import ITEM_ROOMS_TASKS, ContinuousGrid, Goal, Items, Rooms, RoomsState, item_rooms
+from remanence.worlds.rooms import Start
 
 INNER = np.setdiff1d(np.arange(25), GRID.corners)
 
@@ -200,3 +213,51 @@ def test_a_damaged_cache_is_made_again(damage, rollouts: Rollouts, tmp_path: Pat
     np.testing.assert_array_equal(again.values, expected.values)
     continuous_grid_truth(ContinuousGrid(), TASKS)
     assert rollouts.calls == 2  # mended for good
+
+
+def test_returns_in_rooms_against_a_linear_solve() -> None:
+    """A corridor with an item and a goal: all its states are enumerated, their exact values solved for, and rolled out."""
+    world = Rooms(4, 1, starts=((0, 0),), goals=(Goal((3, 0), 1),), items=(Items("red", ((1, 0),), 0),), discount=0.7)
+    start, _ = world.begin(Start(jnp.int32(0), jnp.int32(0)))
+    states, numbers, rows = [start], {_name(start): 0}, []
+    for state in states:  # grows while new states are found
+        row = []
+        for action in range(3):
+            after, seen = world.apply(state, jnp.int32(action), jnp.array([1.0, 10.0]))
+            if not bool(seen.last) and _name(after) not in numbers:
+                numbers[_name(after)] = len(states)
+                states.append(after._replace(steps=jnp.int32(0)))
+            row.append((None if bool(seen.last) else numbers[_name(after)], float(seen.reward)))
+        rows.append(row)
+    transitions, rewards = np.zeros((len(states), len(states))), np.zeros(len(states))
+    for i, row in enumerate(rows):
+        for following, reward in row:
+            rewards[i] += reward / 3
+            if following is not None:
+                transitions[i, following] += 1 / 3
+    exact = state_values(transitions, rewards, 0.7)
+    assert len(states) >= 16
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+    gains = _returns_from(world, stacked, 4000, make_key(0)) @ [1.0, 10.0]
+    error = gains.std(axis=1) / np.sqrt(4000)
+    assert (np.abs(gains.mean(axis=1) - exact) < 4 * error + 1e-4).all()
+
+
+def _name(state: RoomsState) -> tuple[int, ...]:
+    return int(state.cell), int(state.direction), *state.items.astype(int).tolist()
+
+
+def test_item_rooms_truth_is_known_well(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Small standard errors, inputs of the agent's shape, the same again from the cache; stacked frames end with the single one."""
+    monkeypatch.setenv("REMANENCE_CACHE", str(tmp_path))
+    world = item_rooms()
+    one = rooms_truth(world, ITEM_ROOMS_TASKS, states=16, rollouts=256)
+    again = rooms_truth(world, ITEM_ROOMS_TASKS, states=16, rollouts=256)
+    np.testing.assert_array_equal(one.values, again.values)
+    assert one.standard_error is not None
+    assert one.standard_error.mean() < 0.03
+    assert one.points.shape == (16, 5, 5, 5)
+    assert one.values.shape == (4, 16)
+    four = rooms_truth(world, ITEM_ROOMS_TASKS, states=16, rollouts=256, frames=4)
+    assert four.points.shape == (16, 5, 5, 20)
+    np.testing.assert_array_equal(four.points[..., 15:], one.points)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
     from remanence.results.store import Results
 
-BENCHMARKS = ("prediction", "control", "theory")
+BENCHMARKS = ("prediction", "control", "theory", "deep")
 TUNING_FROM = 1000
 MOST_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
 
@@ -206,12 +206,16 @@ class Show:
     def _show_plan(self, experiment: Experiment) -> None:
         plan = experiment.plan("paper")
         hypers = {name: vars(contender.hypers) for name, contender in plan.contenders.items()}
+        forms = {name: dict(contender.form) for name, contender in plan.contenders.items()}
         if self.json:
-            _print_json({"experiment": experiment.name, "size": _size(plan), "contenders": hypers})
+            about = {name: {"hypers": hypers[name], "form": forms[name]} for name in hypers}
+            _print_json({"experiment": experiment.name, "size": _size(plan), "contenders": about})
             return
         _print(f"{experiment.title} ({experiment.figure}): {_size(plan)}, expected {experiment.expected}. Not run yet.")
         for name, values in hypers.items():
             _print(f"  {name}: " + ", ".join(f"{key} {value:g}" for key, value in values.items()))
+            if "network" in forms[name]:
+                _print(f"    {forms[name]['weights']:,} weights: {', '.join(forms[name]['network'])}")
 
 
 @dataclass(frozen=True)
@@ -298,7 +302,7 @@ class Bench:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
-    """which benchmark: prediction, control or theory"""
+    """which benchmark: prediction, control, theory or deep"""
     json: bool = False
     """print JSON instead of a table"""
 
@@ -353,8 +357,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _size(plan: Plan, seeds: int | None = None) -> str:
     if not plan.contenders:
         return "no simulation"
-    episodes = plan.stream.segments * plan.stream.span.count
-    return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {episodes} episodes"
+    lasts = plan.stream.segments * plan.stream.span.count
+    unit = type(plan.stream.span).__name__.lower()
+    return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
 
 
 def _parse_change(change: str) -> tuple[str, str, float]:

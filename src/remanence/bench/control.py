@@ -18,7 +18,7 @@ from remanence.experiments import get
 from remanence.experiments.base import PAPER
 from remanence.experiments.figure3 import EPSILON, GRID, RETURN, SWAPPED_REWARDS
 from remanence.experiments.figure4 import cell_name
-from remanence.experiments.sweep import BATCH, programs
+from remanence.experiments.sweep import programs
 
 SEEDS = range(1000, 1030)
 SLICE_SECONDS = 10.0
@@ -34,7 +34,9 @@ def run(progress: Callable[[str], None]) -> Report:
     started = time.monotonic()
     for driver, group in programs(plan, SEEDS):
         progress(f"{group[0].contender}: {len(group)} lanes")
-        for some in driver.as_they_finish([lane.hypers for lane in group], [lane.seed for lane in group], batch=BATCH):
+        for some in driver.as_they_finish(
+            [lane.hypers for lane in group], [lane.seed for lane in group], batch=plan.lanes_at_once
+        ):
             for number, outcome in some.items():
                 steps += int(outcome.steps)
                 lanes += 1

@@ -6,7 +6,7 @@ from functools import partial
 
 import altair as alt
 
-from remanence.experiments import figure2, figure3
+from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms
 from remanence.experiments.base import Experiment
 from remanence.report.sensitivity import sensitivity
 from remanence.results.store import Results
@@ -41,4 +41,7 @@ EXPERIMENTS = (
     _sensitivity("linear", _linear, "10 s"),
     _sensitivity("continuous", _continuous, "3 min"),
     _sensitivity("control", figure3.EXPERIMENTS[0], "30 s"),
+    _sensitivity("image", figure2_deep.EXPERIMENTS[0], "5 h"),
+    _sensitivity("rooms", figure2_deep.EXPERIMENTS[1], "12 h"),
+    _sensitivity("two-rooms", figure3_rooms.EXPERIMENTS[0], "15 h"),
 )

@@ -52,6 +52,8 @@ class Plan:
     """the share of lanes that must rest before those that are due consolidate"""
     most_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
+    lanes_at_once: int = 1500
+    """how many lanes of a sweep live at a time: enough to fill vector units, few enough to keep their buffers in memory"""
     window: int = 1
     """steps per point of a curve, where the stream counts steps"""
     maps: Callable[[Agent], Probe] | None = None

@@ -58,6 +58,7 @@ def _image_plan(episodes_per_task: int) -> Plan:
         probe=lambda agent: value_error(agent, corner_grid_truth(GRID, IMAGE_TASKS)),
         truth="exact (linear solve)",
         round_steps=4,
+        lanes_at_once=60,
     )
 
 
@@ -85,6 +86,7 @@ def _rooms_plan(released: bool) -> Plan:
         probe=lambda agent: value_error(agent, rooms_truth(world, tasks, frames=frames)),
         truth="Monte Carlo, 2048 rollouts from each of 256 states of the simulator",
         round_steps=16,
+        lanes_at_once=60,
     )
 
 

@@ -52,6 +52,7 @@ def _plan(frames: int) -> Plan:
         probe=lambda _: episode_return(),
         truth="none needed",
         round_steps=8,
+        lanes_at_once=60,
     )
 
 

@@ -27,7 +27,6 @@ from remanence.results.continual import lower_is_better
 from remanence.results.store import Results, RunDirectory, load
 from remanence.types import Hypers
 
-BATCH = 1500  # lanes that live at once: enough to fill vector units, few enough to keep their buffers in memory
 SECONDS_BETWEEN_SAVES = 15.0
 AREA = "auc_"  # prefix of the columns that hold areas under curves
 
@@ -75,7 +74,7 @@ def sweep(
         done = set(table["lane"]) if len(table) else set()
         for driver, lanes in programs(plan, seeds):
             missing = [lane for lane in lanes if lane.number not in done]
-            for finished in _in_portions(driver, missing, console):
+            for finished in _in_portions(driver, missing, plan.lanes_at_once, console):
                 directory.add({"lanes": _rows(finished, metrics)})
                 directory.log("lanes done", lanes=len(finished))
     return load(directory.path)
@@ -149,7 +148,9 @@ def programs(plan: Plan, seeds: Sequence[int]) -> Iterator[tuple[Driver, list[La
         yield make_driver(plan, agent, plan.probe(agent)), lanes
 
 
-def _in_portions(driver: Driver, lanes: list[Lane], console: Console) -> Iterator[list[tuple[Lane, Outcome]]]:
+def _in_portions(
+    driver: Driver, lanes: list[Lane], at_once: int, console: Console
+) -> Iterator[list[tuple[Lane, Outcome]]]:
     """Lives the lanes, giving them back some seconds' worth at a time."""
     if not lanes:
         return
@@ -157,7 +158,7 @@ def _in_portions(driver: Driver, lanes: list[Lane], console: Console) -> Iterato
     saved = time.monotonic()
     with watch(driver, len(lanes), _label(lanes), console) as on_progress:
         hypers, seeds = [lane.hypers for lane in lanes], [lane.seed for lane in lanes]
-        for some in driver.as_they_finish(hypers, seeds, on_progress, BATCH):
+        for some in driver.as_they_finish(hypers, seeds, on_progress, at_once):
             portion += [(lanes[number], outcome._replace(agents=None)) for number, outcome in some.items()]
             if time.monotonic() - saved > SECONDS_BETWEEN_SAVES:
                 yield portion

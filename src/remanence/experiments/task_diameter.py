@@ -25,7 +25,7 @@ from remanence.agents.td import NoHypers
 from remanence.errors import UserError
 from remanence.experiments.base import PAPER, SMOKE, Contender, Experiment, Plan
 from remanence.experiments.run import describe, make_driver, watch
-from remanence.experiments.sweep import AREA, BATCH, best_settings, settings
+from remanence.experiments.sweep import AREA, best_settings, settings
 from remanence.lanes import Driver
 from remanence.probes import value_maps
 from remanence.report.diameter import diameter_panels
@@ -196,7 +196,7 @@ def _starts(
     lived: dict[int, Any] = {}
     with watch(driver, len(lanes), f"{agent}, ε = {diameter:g}", console) as on_progress:
         columns = [own for own, _ in lanes], [seed for _, seed in lanes]
-        for some in driver.as_they_finish(*columns, on_progress, BATCH):
+        for some in driver.as_they_finish(*columns, on_progress, plan.lanes_at_once):
             lived |= {number: outcome.record for number, outcome in some.items()}
     # TD ends a task with its estimate; PT-TD begins the next one with V^P, consolidated at the switch and frozen since.
     if agent == "TD":

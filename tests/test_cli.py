@@ -21,11 +21,16 @@ def remanence(*arguments: str | Path) -> int:
     return main([str(argument) for argument in arguments])
 
 
+# Networks take long to compile: `test_deep_experiments.py` and `test_task_diameter.py` run these, each once and shorter.
+ELSEWHERE = ("image", "rooms", "diameter")
+QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE)]
+
+
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every registered experiment at smoke size."""
+    """Every registered experiment without a network, at smoke size."""
     out = tmp_path_factory.mktemp("runs")
-    for name in REGISTRY:
+    for name in QUICK:
         assert remanence("run", name, *SMOKE, "--out", out) == 0
     return out
 
@@ -71,7 +76,7 @@ def test_only_the_missing_contender_runs(runs: Path, tmp_path: Path, capsys: pyt
 
 def test_report_is_self_contained(runs: Path, tmp_path: Path) -> None:
     drawn = [
-        name for name in REGISTRY if name != "appendix/true-values"
+        name for name in QUICK if name != "appendix/true-values"
     ]  # its true values at full size take half a minute
     assert remanence("report", *drawn, "--out", runs, "--to", tmp_path / "page") == 0
     page = (tmp_path / "page" / "index.html").read_text()

@@ -436,6 +436,21 @@ def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint
         deep_agent(**{**good, **change})
 
 
+@pytest.mark.parametrize(
+    ("hypers", "complaint"),
+    [
+        (PTHypers(0.1, 0.1, -0.5), "decay must be a finite number that is not negative; got -0.5"),
+        (PTHypers(0.1, 0.1, 1.5), "decay must be between 0 and 1; got 1.5"),
+        (PTHypers(0.1, float("nan")), "transient_lr must be a finite number"),
+    ],
+)
+def test_bad_numbers_are_refused_before_anything_compiles(hypers: PTHypers, complaint: str) -> None:
+    stream = Stream(np.zeros((1, 2), np.float32), (0,), Steps(8), told=True)
+    driver = Driver(Setting(pt_dqn(), OneHot(MAZE), stream, lambda _: 0.0, window=8))
+    with pytest.raises(UserError, match=complaint):
+        driver.run([hypers], [0])
+
+
 def test_a_trunk_that_learns_cannot_be_cached() -> None:
     parts = two_heads(sequence([dense(4)], (INPUTS,)), sequence([dense(2)], (4,)))
     with pytest.raises(UserError, match="cannot be cached"):

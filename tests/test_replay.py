@@ -96,7 +96,7 @@ def test_draws_are_uniform(function) -> None:
 def test_samples_come_from_what_is_there() -> None:
     replay, ring, told = filled(2, [3, 4, 4], bool)
     sample = replay.sample(ring, make_key(3), 200)
-    assert set(sample.extras["number"].tolist()) == {number for *_, number in told}
+    assert set(sample.extras["number"].tolist()) == {number for *_, number in told[1:]}  # the oldest lacks a frame
     emptied = memory.emptied(ring)
     assert int(memory.size(emptied)) == 0
     assert replay.sample(emptied, make_key(3), 4).slots.tolist() == [0] * 4  # nothing to draw: nobody may use it

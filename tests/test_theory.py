@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from remanence.cli import main
 from remanence.errors import UserError
+from remanence.report.theory import facts_table, in_markdown, theorem_table
 from remanence.theory import (
     RewardProcess,
     common_values,
@@ -33,6 +36,7 @@ from remanence.theory import (
     transient_fixed_point,
     transient_operator,
 )
+from remanence.theory.checks import Check
 from remanence.theory.forgetting import mean_path_step_size
 from remanence.theory.moments import learning_curve
 from remanence.theory.simulation import simulate_rounds
@@ -321,3 +325,23 @@ def test_theory_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     file.write_text(json.dumps({**GOOD, "gamma": 2}))
     assert main(["theory", "--mrp", str(file)]) == 2
     assert "γ must be in [0, 1)" in capsys.readouterr().err
+
+
+def test_tables_of_the_theory() -> None:
+    """Brackets are text, not styles; bars do not break a Markdown table; a time that never comes says so."""
+    check = Check("5", "V^P converges to E_τ[v_τ]", "|mean − E_τ[v_τ]|", 1e-12, True, "as it should")
+    found = {
+        "permanent_fixed_point": [1.0, 2.0],
+        "jumpstart_loss": 0.5,
+        "forgetting_time": None,
+        "forgetting_time_exact": 12.0,
+    }
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(theorem_table([check]))
+    console.print(facts_table(found))
+    printed = console.export_text()
+    assert "E_τ[v_τ]" in printed
+    assert "never" in printed
+    text = in_markdown("a process", [check], found)
+    row = next(line for line in text.splitlines() if line.startswith("| 5"))
+    assert row.replace("\\|", "").count("|") == 7

@@ -19,6 +19,7 @@ from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from remanence import life as lives
+from remanence.agents.base import check_hypers
 from remanence.errors import UserError
 from remanence.life import Life, Setting
 from remanence.lockstep import LANES
@@ -99,6 +100,8 @@ class Driver:
         Some lanes may live many times longer than others. They never hold up the rest: new lanes take the place of those that
         are over, and when none is left to begin, the last ones go on in a smaller batch.
         """
+        for own in {id(one): one for one in hypers}.values():
+            check_hypers(own)
         all_hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         all_seeds = np.asarray(seeds, np.uint32)
         waiting = np.arange(len(seeds))

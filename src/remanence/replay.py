@@ -1,7 +1,7 @@
 """Experience replay: a ring of transitions, packed and stacked as needed, as pure functions.
 
 Binary observations are kept as bits. With several frames per input, every frame is kept once and stacks are put together when
-sampled; frames from before the episode, or too old to be kept, are zero.
+sampled; frames from before the episode are zero, and transitions whose earlier frames are gone are not sampled.
 """
 
 from __future__ import annotations
@@ -117,8 +117,9 @@ def make_replay(
         return Sample(slots, join_frames(obs), join_frames(next_obs), items["extras"])
 
     def sample(ring: Ring, key: Key, batch: int) -> Sample:
-        size = memory.size(ring)
-        return gather(ring, draw(key, size, batch) if replace else draw_distinct(key, size, batch))
+        skipped = jnp.minimum(memory.overwritten(ring), frames - 1)  # the oldest ones, whose earlier frames are gone
+        choose = draw if replace else draw_distinct
+        return gather(ring, skipped + choose(key, memory.size(ring) - skipped, batch))
 
     return Replay(begin, note, sample, gather)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
@@ -9,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import Array
 
+from remanence.errors import UserError
 from remanence.types import AgentState, Hypers, Key, Span, Transition
 
 
@@ -19,6 +22,21 @@ class AtSwitch:
 
 AT_SWITCH = AtSwitch()
 Rhythm: TypeAlias = AtSwitch | Span | None
+
+
+def check_hyper(name: str, value: float) -> None:
+    """Step sizes are finite and not negative; decays are in [0, 1]."""
+    if not math.isfinite(value) or value < 0:
+        raise UserError(f"{name} must be a finite number that is not negative; got {value}")
+    if name.endswith("decay") and value > 1:
+        raise UserError(f"{name} must be between 0 and 1; got {value}")
+
+
+def check_hypers(hypers: Hypers) -> None:
+    """The same for a whole set, where it has names."""
+    if dataclasses.is_dataclass(hypers):
+        for field in dataclasses.fields(hypers):
+            check_hyper(field.name, float(getattr(hypers, field.name)))
 
 
 class Agent(NamedTuple):

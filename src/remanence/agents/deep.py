@@ -355,8 +355,8 @@ def _check(
     ):
         if batch < 1:
             raise UserError(f"a batch needs at least one sample; got {batch}")
-        if room < batch:
-            raise UserError(f"the {what} holds {room} samples, fewer than a batch of {batch}: make it larger")
+        if room < batch + training.frames - 1:  # the oldest ones lack their earlier frames
+            raise UserError(f"the {what} holds {room} samples, fewer than a batch of {batch} needs: make it larger")
     if training.target_period is not None and training.target_period < 1:
         raise UserError(f"the target network must be copied every 1 or more steps; got {training.target_period}")
     if forgetting is not None and forgetting.weights not in (KEEP, REDRAW, DECAY):

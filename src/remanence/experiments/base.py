@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 import altair as alt
 from rich.console import Console
 
-from remanence.agents.base import Agent
+from remanence.agents.base import Agent, check_hyper
 from remanence.errors import UserError, unknown
 from remanence.life import Probe
 from remanence.results.claims import Claim
@@ -130,14 +129,6 @@ class Experiment:
         if preset not in self.plans:
             raise unknown(f"preset of {self.name}", preset, self.plans)
         return self.plans[preset]()
-
-
-def check_hyper(name: str, value: float) -> None:
-    """Step sizes are finite and not negative; decays are in [0, 1]."""
-    if not math.isfinite(value) or value < 0:
-        raise UserError(f"{name} must be a finite number that is not negative; got {value}")
-    if name.endswith("decay") and value > 1:
-        raise UserError(f"{name} must be between 0 and 1; got {value}")
 
 
 def shrink(plan: Plan, segments: int, span: int, seeds: int) -> Plan:

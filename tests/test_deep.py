@@ -26,6 +26,8 @@ from remanence.agents.deep import (
     Forgetting,
     Training,
     deep_agent,
+    dqn,
+    pt_dqn,
     resetting,
 )
 from remanence.agents.parts import Parts, alone, side_by_side, two_heads
@@ -78,7 +80,7 @@ def feed(agent: Agent, hypers: Any, seen: list[Transition], state: DeepState | N
     return now
 
 
-def pt_dqn(parts: Parts | None = None, **options: Any) -> Agent:
+def tiny_pt_dqn(parts: Parts | None = None, **options: Any) -> Agent:
     settings = {
         "training": Training(batch=BATCH, replay=6, target_period=3),
         "forgetting": Forgetting(DECAY, replay=False, moments=False),
@@ -103,7 +105,9 @@ def unpacked(weights: Any) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("cache", [False, True])
 def test_algorithm_4_line_by_line(cache: bool) -> None:
     """Eleven steps, a target copied every third, a replay of six; then consolidation in batches of two, and decay."""
-    agent = pt_dqn(consolidation=Consolidation(batch=BATCH, buffer=20, in_order=True, most_batches=None, cache=cache))
+    agent = tiny_pt_dqn(
+        consolidation=Consolidation(batch=BATCH, buffer=20, in_order=True, most_batches=None, cache=cache)
+    )
     born = agent.init(make_key(1), HYPERS)
     big = jax.tree.map(
         lambda leaf: 50 * leaf + 0.1, (born.permanent, born.transient)
@@ -165,7 +169,7 @@ def test_caching_changes_nothing(optimiser: str) -> None:
     """Three times 20 steps and a consolidation, with and without a cache: the same weights, moments included."""
     states = []
     for cache in (False, True):
-        agent = pt_dqn(
+        agent = tiny_pt_dqn(
             training=Training(optimiser, batch=4, replay=12, target_period=5),
             consolidation=Consolidation(batch=4, buffer=30, cache=cache),
         )
@@ -181,7 +185,7 @@ def test_caching_changes_nothing(optimiser: str) -> None:
 def test_a_permanent_part_of_zero_gives_dqn() -> None:
     """The same transient weights, the same batches: bit for bit the update of DQN."""
     training = Training("adam", batch=4, replay=12, target_period=5)
-    pt = pt_dqn(training=training, consolidation=Consolidation(batch=4, buffer=30))
+    pt = tiny_pt_dqn(training=training, consolidation=Consolidation(batch=4, buffer=30))
     dqn = deep_agent(CONTROL, alone(LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), training)
     born = pt.init(make_key(1), HYPERS)
     born = born._replace(permanent=jax.tree.map(jnp.zeros_like, born.permanent))
@@ -221,7 +225,7 @@ def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem:
 
 
 def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> None:
-    agent = pt_dqn(training=Training("adam", batch=4, replay=12, target_period=2))
+    agent = tiny_pt_dqn(training=Training("adam", batch=4, replay=12, target_period=2))
     born = agent.init(make_key(1), HYPERS)
     early = feed(agent, HYPERS, transitions(3), born)
     assert int(early.steps) == 0
@@ -316,10 +320,14 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
     trunk, head = sequence([dense(24, "uniform"), tanh()], (states,)), sequence([dense(outputs, "uniform")], (24,))
     return {
         "plain": lambda: (make(alone(net), forgetting=resetting(False), rhythm=AT_SWITCH), plain),
+        "dqn-reset": lambda: (
+            dqn(net, behaviour, np.zeros(states, bool), training, at_switch=resetting(True)),
+            plain,
+        ),
         "reset": lambda: (make(alone(net), forgetting=resetting(True), rhythm=AT_SWITCH), plain),
         "large-buffer": lambda: (make(alone(net)), plain),
         "multihead": lambda: (
-            make(alone(network(2 * outputs, states)), forgetting=resetting(False), rhythm=AT_SWITCH, heads=2),
+            dqn(network(2 * outputs, states), behaviour, np.zeros(states, bool), training, resetting(False), heads=2),
             plain,
         ),
         "pt-two-heads": lambda: (
@@ -331,18 +339,21 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
             pt,
         ),
         "pt-two-networks": lambda: (
-            make(
-                side_by_side(net, net),
-                forgetting=Forgetting(DECAY, replay=False, moments=False),
-                consolidation=dataclasses.replace(absorbing, cache=True),
-                rhythm=Episodes(40),
+            pt_dqn(
+                net,
+                net,
+                behaviour,
+                np.zeros(states, bool),
+                training,
+                dataclasses.replace(absorbing, cache=True),
+                Episodes(40),
             ),
             PTHypers(0.003, 0.005, 0.5),
         ),
     }[name]()
 
 
-@pytest.mark.parametrize("name", ["plain", "reset", "multihead", "large-buffer", "pt-two-heads", "pt-two-networks"])
+@pytest.mark.parametrize("name", ["plain", "dqn-reset", "multihead", "large-buffer", "pt-two-heads", "pt-two-networks"])
 def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
     """Two goals of +1 and −1 that swap once: in the end all act as value iteration would, and know what it brings."""
     agent, hypers = solver(name, CONTROL, 4, MAZE.num_states, epsilon_greedy(0.2))
@@ -446,7 +457,7 @@ def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint
 )
 def test_bad_numbers_are_refused_before_anything_compiles(hypers: PTHypers, complaint: str) -> None:
     stream = Stream(np.zeros((1, 2), np.float32), (0,), Steps(8), told=True)
-    driver = Driver(Setting(pt_dqn(), OneHot(MAZE), stream, lambda _: 0.0, window=8))
+    driver = Driver(Setting(tiny_pt_dqn(), OneHot(MAZE), stream, lambda _: 0.0, window=8))
     with pytest.raises(UserError, match=complaint):
         driver.run([hypers], [0])
 

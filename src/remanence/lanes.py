@@ -24,6 +24,7 @@ from remanence.errors import UserError
 from remanence.life import Life, Setting
 from remanence.lockstep import LANES
 from remanence.random import make_key
+from remanence.trees import choose
 from remanence.types import Hypers
 
 # Rounds between two looks from outside: few at first, so that a person soon hears of progress.
@@ -77,7 +78,7 @@ class Driver:
             spread(partial(_advance, setting, round_steps, meet_at), in_specs=(by_lane, by_lane, shared)),
             donate_argnums=1,
         )
-        self._replace = jax.jit(lambda fresh, new, old: jax.vmap(lives.choose)(fresh, new, old), donate_argnums=(1, 2))
+        self._replace = jax.jit(lambda fresh, new, old: jax.vmap(choose)(fresh, new, old), donate_argnums=(1, 2))
 
     def run(
         self, hypers: Sequence[Hypers], seeds: Sequence[int], on_progress: Callable[[Progress], None] | None = None

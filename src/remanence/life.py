@@ -24,6 +24,7 @@ from remanence.agents.base import AT_SWITCH, Agent
 from remanence.errors import UserError
 from remanence.lockstep import taking_part
 from remanence.streams import Stream
+from remanence.trees import choose
 from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition, WorldState
 from remanence.worlds.base import World
 
@@ -270,8 +271,3 @@ def _count(finished: Finished | None, seen: TimeStep) -> Finished:
         count=finished.count + seen.last,
         returns=finished.returns + jnp.where(seen.last, so_far, 0.0),
     )
-
-
-def choose(condition: Array, yes: Any, no: Any) -> Any:
-    """One of two states, leaf by leaf."""
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)

@@ -16,12 +16,14 @@ from jax.typing import ArrayLike
 from remanence import memory
 from remanence.agents.base import AT_SWITCH, Agent, Rhythm
 from remanence.agents.behaviour import Behaviour
-from remanence.agents.parts import Parts
-from remanence.agents.td import Problem
+from remanence.agents.parts import Parts, alone, side_by_side
+from remanence.agents.td import CONTROL, Problem
 from remanence.errors import UserError, unknown
 from remanence.lockstep import longest
 from remanence.memory import Ring
+from remanence.networks import Network
 from remanence.replay import join_frames, make_replay
+from remanence.trees import choose
 from remanence.types import Hypers, Key, Told, Transition
 
 OPTIMISERS: dict[str, Callable[[], optax.GradientTransformation]] = {
@@ -155,6 +157,10 @@ def deep_agent(
         """[outputs] -> those of one task's head."""
         return values if heads == 1 else values.reshape(heads, -1)[task]
 
+    def first_of(task: Array) -> Array:
+        """The first output of a task's head."""
+        return task * (outputs // heads)
+
     def act(state: DeepState, hypers: Hypers, obs: Any, key: Key) -> Array:
         obs, task = _untold(obs)
         seen = perceive(state, obs)
@@ -176,10 +182,8 @@ def deep_agent(
         tasks = sample.extras["task"].astype(jnp.int32)
         then = jax.vmap(lambda values, task: problem.bootstrap(of_head(values, task)))(next_values, tasks)
         goal = jax.lax.stop_gradient(sample.extras["reward"] + sample.extras["discount"] * then)
-        rows, output = (
-            jnp.arange(training.batch),
-            tasks * (outputs // heads) + problem.output(sample.extras["action"].astype(jnp.int32)),
-        )
+        actions = problem.output(sample.extras["action"].astype(jnp.int32))
+        rows, output = jnp.arange(training.batch), first_of(tasks) + actions
         offset = jax.lax.stop_gradient(offset)[rows, output]
 
         def loss(weights: Any) -> Array:
@@ -192,7 +196,7 @@ def deep_agent(
         steps = state.steps + ready
         if training.target_period:
             synced = ready & (steps % training.target_period == 0)
-            state = state._replace(target=_choose(synced, transient, state.target))
+            state = state._replace(target=choose(synced, transient, state.target))
         return state._replace(transient=transient, moments=moments, steps=steps)
 
     def remember(state: DeepState, transition: Transition, task: Array) -> DeepState:
@@ -207,7 +211,7 @@ def deep_agent(
         if not parts.empty:
             seen = perceive(state, transition.obs)
             value = parts.permanent(state.permanent, state.transient, seen)[0]
-            output = task * (outputs // heads) + problem.output(transition.action)
+            output = first_of(task) + problem.output(transition.action)
             visit = {"output": output, "value": value[output]}
             state = state._replace(
                 visited=visits.note(state.visited, transition.obs, transition.obs, state.age, visit, transition.real)
@@ -314,11 +318,7 @@ def _descend(
     """One step of an optimiser, or none."""
     direction, new_moments = rule.update(gradient, moments, weights)
     moved = jax.tree.map(lambda leaf, step: leaf - lr * step, weights, direction)
-    return _choose(really, moved, weights), _choose(really, new_moments, moments)
-
-
-def _choose(condition: Array, yes: Any, no: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
+    return choose(really, moved, weights), choose(really, new_moments, moments)
 
 
 def _lr(hypers: Hypers) -> float | Array:
@@ -378,12 +378,44 @@ def resetting(reset: bool) -> Forgetting:
     return Forgetting(REDRAW if reset else KEEP, replay=True, moments=reset)
 
 
-__all__ = [
-    "AT_SWITCH",
-    "Consolidation",
-    "DeepState",
-    "Forgetting",
-    "Training",
-    "deep_agent",
-    "resetting",
-]
+def dqn(
+    network: Network,
+    behaviour: Behaviour,
+    example_obs: ArrayLike,
+    training: Training,
+    at_switch: Forgetting | None = None,
+    heads: int = 1,
+) -> Agent:
+    """DQN and its variants.
+
+    Args:
+        training: with a large `replay` this is the large-buffer variant.
+        at_switch: what is done at switches the agent is told of: `resetting(False)` empties the memory, `resetting(True)` also
+            begins anew; None if it is not told, or does not care.
+        heads: with more than one, the multi-head variant: the network has outputs for so many tasks, and the agent is told which
+            is live.
+    """
+    rhythm = None if at_switch is None else AT_SWITCH
+    return deep_agent(CONTROL, alone(network), behaviour, example_obs, training, at_switch, rhythm=rhythm, heads=heads)
+
+
+def pt_dqn(
+    permanent: Network,
+    transient: Network,
+    behaviour: Behaviour,
+    example_obs: ArrayLike,
+    training: Training,
+    consolidation: Consolidation,
+    rhythm: Rhythm,
+) -> Agent:
+    """PT-DQN for a continual life (Algorithm 4): two networks, the transient one decayed by λ; B and the moments are kept."""
+    return deep_agent(
+        CONTROL,
+        side_by_side(permanent, transient),
+        behaviour,
+        example_obs,
+        training,
+        Forgetting(DECAY, replay=False, moments=False),
+        consolidation,
+        rhythm,
+    )

@@ -120,7 +120,7 @@ EXPERIMENTS = (
         },
         figures=partial(figures, title="Rooms with items, deep prediction", measure="RMSVE"),
         claims=claims,
-        expected="45 min",
+        expected="2 h",
         headline=(CURRENT, OTHERS),
         remarks=(
             "Tasks are drawn at random, by each lane for itself; a switch may keep the task.",

@@ -85,8 +85,8 @@ EXPERIMENTS = (
         remarks=(
             "Curves are trailing means of 10 episodes, as published; numbers and claims are not smoothed.",
             "An episode is cut off after 100 steps, which bootstraps. Three actions: the printed 4 is a slip.",
-            "Inputs are four stacked frames, as in the released code: the text has one, but most places of the upper room look alike, "
-            "and with one frame DQN hardly learns (docs/deviations.md). The presets paper and released agree here.",
+            "Inputs are four stacked frames, as in the released code. The text has one, but most places of the upper room look "
+            "alike, and with one frame DQN hardly learns (docs/deviations.md). The presets paper and released agree here.",
         ),
     ),
 )

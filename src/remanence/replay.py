@@ -109,12 +109,12 @@ def make_replay(
             return Sample(slots, now, following, items["extras"])
         back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
         known = (back <= items["before"][:, None]) & (back <= ages[:, None])
-        earlier = kept.unpack(ring.items["frame"][(slots[:, None] - back) % capacity])
-        earlier = jnp.where(known.reshape(*known.shape, *(1,) * np.ndim(example)), earlier, 0)
-        now, following = (kept.unpack(items[name])[:, None] for name in ("frame", "next" if pairs else "frame"))
-        obs = jnp.concatenate([earlier, now], axis=1)
-        next_obs = jnp.concatenate([obs[:, 1:], following], axis=1)
-        return Sample(slots, join_frames(obs), join_frames(next_obs), items["extras"])
+        earlier = ring.items["frame"][(slots[:, None] - back) % capacity]
+        earlier = jnp.where(known.reshape(*known.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
+        seen = [earlier, items["frame"][:, None], *([items["next"][:, None]] if pairs else [])]
+        stack = kept.unpack(jnp.concatenate(seen, axis=1))
+        obs = join_frames(stack[:, :frames])
+        return Sample(slots, obs, join_frames(stack[:, 1:]) if pairs else obs, items["extras"])
 
     def sample(ring: Ring, key: Key, batch: int) -> Sample:
         skipped = jnp.minimum(memory.overwritten(ring), frames - 1)  # the oldest ones, whose earlier frames are gone

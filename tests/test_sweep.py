@@ -87,7 +87,8 @@ def test_sweep_from_the_command_line(
         str(tmp_path),
         "--json",
     ]
-    monkeypatch.setattr(sweep, "BATCH", 4)
+    in_portions = sweep._in_portions
+    monkeypatch.setattr(sweep, "_in_portions", lambda driver, lanes, _, console: in_portions(driver, lanes, 4, console))
     monkeypatch.setattr(sweep, "SECONDS_BETWEEN_SAVES", 0.0)
     saved: list[int] = []
     real = RunDirectory.add

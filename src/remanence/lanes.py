@@ -8,6 +8,7 @@ lanes take equally long, fewer where the slowest would keep the others waiting.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -27,8 +28,9 @@ from remanence.random import make_key
 from remanence.trees import choose
 from remanence.types import Hypers
 
-# Rounds between two looks from outside: few at first, so that a person soon hears of progress.
-FIRST_CHUNK, LAST_CHUNK = 64, 512
+# Rounds between two looks from outside: few at first, and never more than some seconds' worth, so that a person soon hears of
+# progress and a lane that is over makes room.
+FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
 # The share of waiting lanes that consolidate at once, those with least to do, where not all lanes must meet.
 SERVED = 0.75
 # The share of rows whose lane is over that is worth a break to harvest them.
@@ -124,12 +126,13 @@ class Driver:
                     fresh = np.isin(lanes, beginning)
                     carry = self._replace(self._spread(fresh), newborn, carry)
             assert carry is not None
+            began = time.monotonic()
             carry = self._advance(rows, carry, jnp.int32(rounds))
-            if self.rounds_per_chunk is None:
-                rounds = min(2 * rounds, LAST_CHUNK)
-
             lived_in = lanes != NOBODY
             clocks[:, lanes[lived_in]] = self._pages(carry)[lived_in], np.asarray(carry.life.step)[lived_in]
+            if self.rounds_per_chunk is None:
+                slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
+                rounds = max(rounds // 2, 1) if slow else min(2 * rounds, LAST_CHUNK)
             if on_progress is not None:
                 on_progress(Progress(*map(int, clocks.sum(axis=1))))
             over = lived_in & np.asarray(jax.vmap(partial(lives.is_over, self.setting))(carry.life))

@@ -60,4 +60,6 @@ def _plain(console: Console, label: str, total: int) -> Advance:
 
 
 def _thousands(rate: float) -> str:
+    if rate < 1e4:
+        return f"{rate:.0f}"
     return f"{rate / 1e6:.1f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k"

@@ -76,7 +76,7 @@ EXPERIMENTS = (
         plans={
             PAPER: _plan,
             RELEASED: _plan,
-            SMOKE: lambda: shrink(_plan(), segments=3, span=15, seeds=2),
+            SMOKE: lambda: shrink(_plan(), segments=3, span=10, seeds=2),
         },
         figures=_figures,
         claims=partial(control_claims, family="DQN", recovery_in=RETURN),

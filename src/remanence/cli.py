@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, Positional, subcommand
 
 from remanence.errors import UserError, unknown
+from remanence.present import as_json, continual_figure, print_json, print_rich, show_results, size
 from remanence.progress import messages
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 BENCHMARKS = ("prediction", "control", "theory", "deep")
 TUNING_FROM = 1000
-MOST_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
 
 
 @dataclass(frozen=True)
@@ -38,19 +37,19 @@ class List:
         from remanence.experiments import REGISTRY
 
         rows = [
-            (one.name, one.figure, _size(one.plan("paper")), one.expected, ", ".join(one.plans))
+            (one.name, one.figure, size(one.plan("paper")), one.expected, ", ".join(one.plans))
             for one in REGISTRY.values()
         ]
         columns = ("experiment", "in the paper", "size", "expected time", "presets")
         if self.json:
-            _print_json([dict(zip(columns, row, strict=True)) for row in rows])
+            print_json([dict(zip(columns, row, strict=True)) for row in rows])
             return
         table = Table(box=None, header_style="bold")
         for position, column in enumerate(columns):
             table.add_column(column, no_wrap=position == 0)
         for row in rows:
             table.add_row(*row)
-        _print(table)
+        print_rich(table)
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ class Run:
         plan = plan.shortened(self.segments, self.span)
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
-            f"{experiment.name} ({self.preset}): {_size(plan, seeds)}; expected {experiment.expected} at full size"
+            f"{experiment.name} ({self.preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
         )
         if experiment.sweep_of:
             results = _sweep_stage(experiment, self.preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out)
@@ -103,10 +102,10 @@ class Run:
             results = execute(experiment.name, self.preset, plan, seeds, self.out, console)
         seconds = time.monotonic() - started
         if self.json:
-            _print_json(_as_json(experiment, results, seconds))
+            print_json(as_json(experiment, results, seconds))
         else:
-            _show_results(experiment, results)
-            _print(f"\n{seconds:.1f} s; kept in {results.path}. `remanence report` draws the figures.")
+            show_results(experiment, results)
+            print_rich(f"\n{seconds:.1f} s; kept in {results.path}. `remanence report` draws the figures.")
 
 
 @dataclass(frozen=True)
@@ -160,16 +159,16 @@ class Sweep:
         results = execute(experiment.name, self.preset, with_settings(plan, chosen), seeds, self.out, console)
         seconds = time.monotonic() - started
         if self.json:
-            summary = _as_json(experiment, results, seconds)
+            summary = as_json(experiment, results, seconds)
             for name, facts in summary["contenders"].items():
                 facts["selection"] = shares[name]
-            _print_json({**summary, "tuning_seeds": list(tuning), "sweep": str(swept.path)})
+            print_json({**summary, "tuning_seeds": list(tuning), "sweep": str(swept.path)})
         else:
             from remanence.report.tables import selection_table
 
-            _print(selection_table(shares))
-            _show_results(experiment, results)
-            _print(f"\n{seconds:.1f} s; every setting: {swept.path}; the best ones again: {results.path}")
+            print_rich(selection_table(shares))
+            show_results(experiment, results)
+            print_rich(f"\n{seconds:.1f} s; every setting: {swept.path}; the best ones again: {results.path}")
 
 
 @dataclass(frozen=True)
@@ -198,10 +197,10 @@ class Show:
                 return
             results = load(runs[0])
         if self.json:
-            _print_json(_as_json(experiment, results, None))
+            print_json(as_json(experiment, results, None))
         else:
-            _show_results(experiment, results)
-            _print(f"\n{results.path}")
+            show_results(experiment, results)
+            print_rich(f"\n{results.path}")
 
     def _show_plan(self, experiment: Experiment) -> None:
         plan = experiment.plan("paper")
@@ -209,13 +208,15 @@ class Show:
         forms = {name: dict(contender.form) for name, contender in plan.contenders.items()}
         if self.json:
             about = {name: {"hypers": hypers[name], "form": forms[name]} for name in hypers}
-            _print_json({"experiment": experiment.name, "size": _size(plan), "contenders": about})
+            print_json({"experiment": experiment.name, "size": size(plan), "contenders": about})
             return
-        _print(f"{experiment.title} ({experiment.figure}): {_size(plan)}, expected {experiment.expected}. Not run yet.")
+        print_rich(
+            f"{experiment.title} ({experiment.figure}): {size(plan)}, expected {experiment.expected}. Not run yet."
+        )
         for name, values in hypers.items():
-            _print(f"  {name}: " + ", ".join(f"{key} {value:g}" for key, value in values.items()))
+            print_rich(f"  {name}: " + ", ".join(f"{key} {value:g}" for key, value in values.items()))
             if "network" in forms[name]:
-                _print(f"    {forms[name]['weights']:,} weights: {', '.join(forms[name]['network'])}")
+                print_rich(f"    {forms[name]['weights']:,} weights: {', '.join(forms[name]['network'])}")
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ class Report:
                         experiment.title,
                         experiment.figure,
                         results,
-                        {**experiment.figures(results), **_continual_figure(experiment, results)},
+                        {**experiment.figures(results), **continual_figure(experiment, results)},
                         experiment.claims(results),
                         experiment.headline,
                         experiment.remarks,
@@ -257,7 +258,7 @@ class Report:
         if not sections:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         page = write_report(sections, self.to)
-        _print(f"{len(sections)} experiments: open {page}")
+        print_rich(f"{len(sections)} experiments: open {page}")
 
 
 @dataclass(frozen=True)
@@ -283,13 +284,13 @@ class Theory:
         checks, found = check_theorems(process), facts(process)
         about = str(self.mrp or "the process of App. C.2, tasks at distance 1")
         if self.json:
-            _print_json({"process": about, "theorems": [check.to_json() for check in checks], "facts": found})
+            print_json({"process": about, "theorems": [check.to_json() for check in checks], "facts": found})
         elif self.markdown:
             print(in_markdown(about, checks, found))
         else:
-            _print(f"{about}: {process.num_states} states, {process.num_tasks} tasks, γ = {process.discount:g}")
-            _print(theorem_table(checks))
-            _print(facts_table(found))
+            print_rich(f"{about}: {process.num_states} states, {process.num_tasks} tasks, γ = {process.discount:g}")
+            print_rich(theorem_table(checks))
+            print_rich(facts_table(found))
         failed = [check.theorem for check in checks if not check.holds]
         if failed:
             raise UserError(
@@ -315,9 +316,9 @@ class Bench:
             raise unknown("benchmark", self.what, BENCHMARKS)
         report = import_module(f"remanence.bench.{self.what}").run(messages().print)
         if self.json:
-            _print_json(report.to_json())
+            print_json(report.to_json())
         else:
-            _print(render(report))
+            print_rich(render(report))
 
 
 Command = (
@@ -354,14 +355,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _size(plan: Plan, seeds: int | None = None) -> str:
-    if not plan.contenders:
-        return "no simulation"
-    lasts = plan.stream.segments * plan.stream.span.count
-    unit = type(plan.stream.span).__name__.lower()
-    return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
-
-
 def _parse_change(change: str) -> tuple[str, str, float]:
     target, _, value = change.rpartition("=")  # a contender's name may hold "=" and "."
     contender, _, hyper = target.rpartition(".")
@@ -384,14 +377,6 @@ def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
         ) from error
 
 
-def _continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]:
-    from remanence.report.figures import continual_chart
-
-    if not results.metrics or not results.switches or len(results.contenders) > MOST_IN_TABLE:
-        return {}
-    return {"continual": continual_chart(results, results.first_metrics(experiment.headline)[0])}
-
-
 def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
     """Runs of an experiment, the newest first."""
     from remanence.results.store import find_runs
@@ -409,45 +394,6 @@ def _sweep_stage(experiment: Experiment, preset: str, plan: Plan, seeds: Sequenc
     total = sum(len(settings(contender)) for contender in plan.contenders.values())
     console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")
     return sweep(experiment.sweep_of or experiment.name, preset, plan, experiment.headline, seeds, out, console)
-
-
-def _as_json(experiment: Experiment, results: Results, seconds: float | None) -> dict[str, Any]:
-    from remanence.results.summary import summarise, summarise_sweep
-
-    return {
-        "experiment": experiment.name,
-        "preset": results.preset,
-        "seeds": len(results.seeds),
-        "contenders": summarise_sweep(results) if experiment.sweep_of else summarise(results),
-        "claims": [claim.to_json() for claim in experiment.claims(results)],
-        "seconds": seconds,
-    }
-
-
-def _show_results(experiment: Experiment, results: Results) -> None:
-    from remanence.report.tables import claims_table, continual_table, summary_table, sweep_table
-
-    _print(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
-    if experiment.sweep_of:
-        _print(sweep_table(results, experiment.headline))
-    if results.metrics:
-        _print(summary_table(results, experiment.headline))
-        if len(results.contenders) <= MOST_IN_TABLE:
-            _print(continual_table(results, results.first_metrics(experiment.headline)[0]))
-    claims = experiment.claims(results)
-    if claims:
-        _print(claims_table(claims))
-
-
-def _print(what: Any) -> None:
-    from rich.console import Console
-
-    Console(highlight=False).print(what)
-
-
-def _print_json(what: Any) -> None:
-    json.dump(what, sys.stdout, indent=2, allow_nan=False)
-    sys.stdout.write("\n")
 
 
 if __name__ == "__main__":

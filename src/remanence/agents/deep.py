@@ -280,7 +280,6 @@ def deep_agent(
     def refresh(state: DeepState) -> Ring:
         """Computes the V^P of every remembered transition anew, some at a time."""
         size = training.batch * 4
-        blocks = -(-training.replay // size)
 
         def block(i: Array, ring: Ring) -> Ring:
             sample = replay.read(ring, jnp.minimum(i * size + jnp.arange(size), training.replay - 1))
@@ -290,9 +289,7 @@ def deep_agent(
                 extras[name] = extras[name].at[sample.slots].set(values)
             return ring._replace(items={**ring.items, "extras": extras})
 
-        return jax.lax.fori_loop(
-            0, jnp.minimum(longest(-(-memory.size(state.replay) // size)), blocks), block, state.replay
-        )
+        return jax.lax.fori_loop(0, longest(-(-memory.size(state.replay) // size)), block, state.replay)
 
     def inspect(state: DeepState, obs: Array) -> dict[str, Array]:
         """`obs` is a whole input: with several frames, their stack."""

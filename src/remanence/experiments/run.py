@@ -129,7 +129,7 @@ def _tables(
         )
     }
     if record["curves"]:
-        tables["curves"] = pl.concat(_long(lanes, values, metric=metric) for metric, values in record["curves"].items())
+        tables["curves"] = pl.concat(curve_rows(lanes, values, metric) for metric, values in record["curves"].items())
     if record["maps"]:
         tables["maps"] = pl.concat(
             _map_rows(lanes, plan.map_ticks, values, part) for part, values in record["maps"].items()
@@ -137,14 +137,14 @@ def _tables(
     return tables
 
 
-def _long(lanes: np.ndarray, values: np.ndarray, **constant: str) -> pl.DataFrame:
+def curve_rows(lanes: np.ndarray, values: np.ndarray, metric: str) -> pl.DataFrame:
     """[lanes, ticks] as one row per value; ticks count from 1."""
     ticks = np.arange(1, values.shape[1] + 1, dtype=np.int32)
     return pl.DataFrame(
         {
             "lane": np.repeat(lanes, len(ticks)),
             "tick": np.tile(ticks, len(lanes)),
-            **constant,
+            "metric": metric,
             "value": values.ravel(),
         }
     )

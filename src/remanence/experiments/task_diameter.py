@@ -24,7 +24,7 @@ from remanence.agents.behaviour import uniform
 from remanence.agents.td import NoHypers
 from remanence.errors import UserError
 from remanence.experiments.base import PAPER, SMOKE, Contender, Experiment, Plan
-from remanence.experiments.run import describe, make_driver, watch
+from remanence.experiments.run import curve_rows, describe, make_driver, watch
 from remanence.experiments.sweep import AREA, best_settings, settings
 from remanence.lanes import Driver
 from remanence.probes import value_maps
@@ -179,7 +179,7 @@ def _lived(
                     numbers = np.array([next(lane) for _ in seeds], np.int32)
                     tables["lanes"].append(_lane_rows(cell, own, numbers, seeds, curves))
                     if not areas_only:
-                        tables["curves"].append(_curve_rows(numbers, curves))
+                        tables["curves"].append(curve_rows(numbers, curves, MSE))
             directory.add({name: pl.concat(rows, how="diagonal_relaxed") for name, rows in tables.items() if rows})
             directory.log("cells done", agent=agent, diameter=diameter, cells=len(missing))
     return load(directory.path)
@@ -238,18 +238,6 @@ def _lane_rows(cell: Cell, hypers: Hypers, lanes: np.ndarray, seeds: Sequence[in
             "samples_lost": 0,
             "diverged": ~np.isfinite(areas),
             "version": __version__,
-        }
-    )
-
-
-def _curve_rows(lanes: np.ndarray, curves: np.ndarray) -> pl.DataFrame:
-    ticks = np.arange(1, curves.shape[1] + 1, dtype=np.int32)
-    return pl.DataFrame(
-        {
-            "lane": np.repeat(lanes, len(ticks)),
-            "tick": np.tile(ticks, len(lanes)),
-            "metric": MSE,
-            "value": curves.ravel(),
         }
     )
 

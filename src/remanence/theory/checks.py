@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -297,6 +298,7 @@ def distances(runs: np.ndarray, mean: np.ndarray, covariance: np.ndarray, truth:
     return np.abs(seen.mean(axis=0) - expected) / np.maximum(error, floor)
 
 
+@lru_cache(maxsize=1)  # the checks and the facts both need it, and it may be thousands of rounds long
 def _exact_times(process: RewardProcess) -> np.ndarray:
     bound = forgetting_times(process).max()
     horizon = int(min(np.ceil(bound), 20_000)) if np.isfinite(bound) else 1000

@@ -225,6 +225,12 @@ def fixed_points(process: RewardProcess, features: np.ndarray | None) -> np.ndar
     return np.stack([linear_fixed_point(P, r, process.discount, features, d) for P, r, d in tasks])
 
 
+def drift_matrices(process: RewardProcess, features: np.ndarray | None) -> np.ndarray:
+    """[tasks, features, features] B = Φᵀ D (I − γ P) Φ."""
+    drift = process.visits[:, :, None] * (np.eye(process.num_states) - process.discount * process.transitions)
+    return drift if features is None else np.einsum("si,tsz,zj->tij", features, drift, features)
+
+
 def make_dynamics(process: RewardProcess, features: np.ndarray | None) -> tuple[Dynamics, Dynamics]:
     """Dynamics of all tasks, and which of its leaves have an axis of tasks: what tasks share is not multiplied."""
     share = all(np.array_equal(process.transitions[0], other) for other in process.transitions[1:])
@@ -233,10 +239,7 @@ def make_dynamics(process: RewardProcess, features: np.ndarray | None) -> tuple[
     fixed = fixed if features is None else fixed @ features.T
     rewards = process.rewards if process.rewards.ndim == 3 else process.rewards[:, :, None]
     left = rewards + process.discount * fixed[:, None, :] - fixed[:, :, None]  # [tasks, s, s'] u
-    chained = np.eye(process.num_states) - process.discount * transitions
-    drift = visits[:, :, None] * chained
-    if features is not None:
-        drift = np.einsum("si,tsz,zj->tij", features, drift, features)
+    drift = drift_matrices(process, features)
     dynamics = Dynamics(
         visits=jnp.asarray(visits[0] if share else visits),
         transitions=jnp.asarray(transitions[0] if share else transitions),

@@ -23,7 +23,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres
 
 from remanence.errors import UserError
 from remanence.theory.linear import check_features
-from remanence.theory.moments import Belief, Dynamics, fixed_points, make_dynamics, of_states, one_round
+from remanence.theory.moments import Belief, Dynamics, drift_matrices, fixed_points, make_dynamics, of_states, one_round
 from remanence.theory.process import RewardProcess
 
 Objective = Literal["average", "final"]
@@ -166,11 +166,11 @@ def _maps(process: RewardProcess, samples: int, features: np.ndarray | None) -> 
         task, state = unvisited[0]
         raise UserError(f"state {state} is never visited in the long run (task {task}): its estimate never settles")
     found = []
-    for transitions, visits, noise in zip(process.transitions, process.visits, _noises(process, basis), strict=True):
-        drift = visits[:, None] * (np.eye(process.num_states) - process.discount * transitions)
-        scatter = np.diag(visits * noise)
-        if basis is not None:
-            drift, scatter = basis.T @ drift @ basis, basis.T @ scatter @ basis
+    tasks = zip(
+        process.transitions, process.visits, drift_matrices(process, basis), _noises(process, basis), strict=True
+    )
+    for transitions, visits, drift, noise in tasks:
+        scatter = np.diag(visits * noise) if basis is None else (basis.T * (visits * noise)) @ basis
         found.append(_Maps(samples, drift, samples * scatter, visits, transitions, process.discount, basis))
     return found
 

@@ -1,0 +1,68 @@
+"""What a run brought, on standard output: tables for a person, or one JSON object for a program."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from remanence.experiments.base import Experiment, Plan
+    from remanence.results.store import Results
+
+MOST_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
+
+
+def size(plan: Plan, seeds: int | None = None) -> str:
+    if not plan.contenders:
+        return "no simulation"
+    lasts = plan.stream.segments * plan.stream.span.count
+    unit = type(plan.stream.span).__name__.lower()
+    return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
+
+
+def continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]:
+    from remanence.report.figures import continual_chart
+
+    if not results.metrics or not results.switches or len(results.contenders) > MOST_IN_TABLE:
+        return {}
+    return {"continual": continual_chart(results, results.first_metrics(experiment.headline)[0])}
+
+
+def as_json(experiment: Experiment, results: Results, seconds: float | None) -> dict[str, Any]:
+    from remanence.results.summary import summarise, summarise_sweep
+
+    return {
+        "experiment": experiment.name,
+        "preset": results.preset,
+        "seeds": len(results.seeds),
+        "contenders": summarise_sweep(results) if experiment.sweep_of else summarise(results),
+        "claims": [claim.to_json() for claim in experiment.claims(results)],
+        "seconds": seconds,
+    }
+
+
+def show_results(experiment: Experiment, results: Results) -> None:
+    from remanence.report.tables import claims_table, continual_table, summary_table, sweep_table
+
+    print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
+    if experiment.sweep_of:
+        print_rich(sweep_table(results, experiment.headline))
+    if results.metrics:
+        print_rich(summary_table(results, experiment.headline))
+        if len(results.contenders) <= MOST_IN_TABLE:
+            print_rich(continual_table(results, results.first_metrics(experiment.headline)[0]))
+    claims = experiment.claims(results)
+    if claims:
+        print_rich(claims_table(claims))
+
+
+def print_rich(what: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(what)
+
+
+def print_json(what: Any) -> None:
+    json.dump(what, sys.stdout, indent=2, allow_nan=False)
+    sys.stdout.write("\n")

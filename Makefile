@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: run test check lint lock clean
+.PHONY: run test crash-test check lint lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -25,6 +25,9 @@ run: $(READY)  ## every experiment that is part of the main job, at full scale, 
 
 test: $(READY)  ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses 2
+
+crash-test: $(READY)  ## a small deep run, killed a hundred times: some minutes
+	$(BIN)/python tests/crash.py torment --kills 100
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -347,7 +347,7 @@ def test_meeting_early_changes_nothing() -> None:
 def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 lanes of which some never learn: they outlive the rest by far, and still live as they do alone."""
     stream = Stream(TASKS[:1], (0,), Episodes(30), told=False)
-    driver = Driver(Setting(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_chunk=20)
+    driver = Driver(Setting(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_break=20)
     hypers = [TDHypers(0.0 if lane % 32 == 5 else 0.5) for lane in range(256)]
     sizes: list[int] = []
     advance = driver._advance
@@ -368,11 +368,11 @@ def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPat
 def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
     """Who finishes makes room for the next lane, and every lane lives as it does when all live at once."""
     stream = Stream(TASKS, (0, 1), Episodes(6), told=False)
-    driver = Driver(Setting(pt(Episodes(2)), GRID, stream, episode_return(np.zeros(2))), rounds_per_chunk=5)
+    driver = Driver(Setting(pt(Episodes(2)), GRID, stream, episode_return(np.zeros(2))), rounds_per_break=5)
     hypers, seeds = [PTHypers(0.1, 0.5, 0.5)] * 25, range(25)
     together = driver.run(hypers, seeds)
     in_turn: dict[int, Outcome] = {}
-    for some in driver.as_they_finish(hypers, seeds, batch=6):
+    for some in driver.as_they_finish(hypers, seeds, at_once=6):
         assert not in_turn.keys() & some.keys()
         in_turn |= some
     assert sorted(in_turn) == list(seeds)

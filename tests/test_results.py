@@ -12,7 +12,8 @@ import pytest
 from remanence import __version__
 from remanence.errors import UserError
 from remanence.results import claims
-from remanence.results.store import Results, RunDirectory, find_runs, load
+from remanence.results.directory import RunDirectory
+from remanence.results.store import Results, find_runs, load
 from remanence.results.summary import auc, segment_ends, summarise
 
 SPAN = 2

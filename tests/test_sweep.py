@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -11,10 +12,12 @@ import pytest
 
 from remanence.cli import main
 from remanence.errors import UserError
-from remanence.experiments import get, sweep
-from remanence.experiments.sweep import best_settings, check_seeds, settings, win_shares
+from remanence.experiments import crew, get, sweep
+from remanence.experiments.groups import settings
+from remanence.experiments.sweep import best_settings, check_seeds, win_shares
+from remanence.experiments.work import Work
 from remanence.progress import messages
-from remanence.results.store import RunDirectory, load
+from remanence.results.store import load
 
 GRID = ("--grid", "Q.lr=0.5,0.1", "Q-reset.lr=0.1", "PT-Q.permanent_lr=0.01,0.1", "PT-Q.transient_lr=0.5")
 
@@ -87,31 +90,31 @@ def test_sweep_from_the_command_line(
         str(tmp_path),
         "--json",
     ]
-    in_portions = sweep._in_portions
-    monkeypatch.setattr(sweep, "_in_portions", lambda driver, lanes, _, console: in_portions(driver, lanes, 4, console))
-    monkeypatch.setattr(sweep, "SECONDS_BETWEEN_SAVES", 0.0)
-    saved: list[int] = []
-    real = RunDirectory.add
+    live, lived = crew.live, []
 
-    def interrupted(directory: RunDirectory, tables: dict[str, pl.DataFrame]) -> None:
-        if len(saved) == 2:
+    def interrupted(work: Work, *arguments: Any) -> None:
+        if lived:
             raise KeyboardInterrupt
-        saved.append(len(tables["lanes"]))
-        real(directory, tables)
+        lived.append(work.group)
+        live(work, *arguments)
 
-    monkeypatch.setattr(RunDirectory, "add", interrupted)
-    assert main(call) == 130
+    monkeypatch.setattr(crew, "live", interrupted)
+    assert main([*call, "--lanes-per-group", "8"]) == 130
     kept = load(next((tmp_path / "sweep/figure3/tabular").iterdir()))
-    assert len(kept.lanes) == sum(saved) > 0
+    assert len(kept.lanes) == 8
     assert not kept.finished
-    monkeypatch.setattr(RunDirectory, "add", real)
+    monkeypatch.setattr(crew, "live", live)
     capsys.readouterr()
     assert main(call) == 0
     result = json.loads(capsys.readouterr().out)
     whole = load(next((tmp_path / "sweep/figure3/tabular").iterdir()))
     assert whole.finished
     assert whole.lanes["lane"].n_unique() == len(whole.lanes) == 5 * 4  # 5 settings × 4 seeds, none twice
-    assert whole.lanes.select(kept.lanes.columns).head(len(kept.lanes)).equals(kept.lanes)
+    assert (
+        whole.lanes.filter(pl.col("lane").is_in(kept.lanes["lane"].to_list()))
+        .select(kept.lanes.columns)
+        .equals(kept.lanes)
+    )
     assert set(whole.lanes["seed"]) == {1000, 1001, 1002, 1003}
     assert result["seeds"] == 3
     assert result["tuning_seeds"] == [1000, 1001, 1002, 1003]

@@ -12,12 +12,12 @@ import pytest
 
 import remanence.truth
 from conftest import GRID, TASKS, TRUTH, brute_force_values
+from remanence.backend import cache_directory
 from remanence.random import make_key
 from remanence.theory import state_values
 from remanence.truth import (
     Returns,
     _returns_from,
-    cache_directory,
     continuous_grid_truth,
     monte_carlo_returns,
     random_walk,

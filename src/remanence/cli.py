@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
-from tyro.conf import FlagCreatePairsOff, Positional, subcommand
+from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
-from remanence.errors import UserError, unknown
+from remanence.errors import Stopped, UserError, of_disk, unknown
+from remanence.execution import Execution
 from remanence.present import as_json, continual_figure, print_json, print_rich, show_results, size
 from remanence.progress import messages
 
@@ -74,6 +75,8 @@ class Run:
     """change hyper-parameters, each as CONTENDER.HYPER=VALUE"""
     json: bool = False
     """print the result as one JSON object on standard output"""
+    execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
+    """how and where"""
 
     def execute(self) -> None:
         from remanence.experiments import get
@@ -93,13 +96,15 @@ class Run:
             f"{experiment.name} ({self.preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
         )
         if experiment.sweep_of:
-            results = _sweep_stage(experiment, self.preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out)
+            results = _sweep_stage(
+                experiment, self.preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out, self.execution
+            )
         elif experiment.conduct:
             if self.set:
                 raise UserError(f"{self.name} chooses its step sizes itself: --set has nothing to change")
-            results = experiment.conduct(plan, self.preset, seeds, self.out, console)
+            results = experiment.conduct(plan, self.preset, seeds, self.out, console, self.execution)
         else:
-            results = execute(experiment.name, self.preset, plan, seeds, self.out, console)
+            results = execute(experiment.name, self.preset, plan, seeds, self.out, console, self.execution)
         seconds = time.monotonic() - started
         if self.json:
             print_json(as_json(experiment, results, seconds))
@@ -130,6 +135,8 @@ class Sweep:
     """search other values, each as CONTENDER.HYPER=A,B,C"""
     json: bool = False
     """print the result as one JSON object on standard output"""
+    execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
+    """how and where"""
 
     def execute(self) -> None:
         from remanence.experiments import get
@@ -152,11 +159,12 @@ class Sweep:
         count = seeds if self.tuning_seeds is None else self.tuning_seeds
         tuning = range(self.tuning_from, self.tuning_from + count)
         check_seeds(tuning, range(seeds))
-        swept = _sweep_stage(experiment, self.preset, plan, tuning, self.out)
+        swept = _sweep_stage(experiment, self.preset, plan, tuning, self.out, self.execution)
         objective = experiment.headline[0]
         chosen = best_settings(swept.lanes, objective)
         shares = win_shares(swept.lanes, objective)
-        results = execute(experiment.name, self.preset, with_settings(plan, chosen), seeds, self.out, console)
+        best = with_settings(plan, chosen)
+        results = execute(experiment.name, self.preset, best, seeds, self.out, console, self.execution)
         seconds = time.monotonic() - started
         if self.json:
             summary = as_json(experiment, results, seconds)
@@ -184,6 +192,8 @@ class Show:
 
     def execute(self) -> None:
         from remanence.experiments import REGISTRY, get
+        from remanence.report.tables import progress_table
+        from remanence.results.directory import groups_under_way
         from remanence.results.store import load
 
         if self.what not in REGISTRY and Path(self.what).is_dir():
@@ -196,10 +206,14 @@ class Show:
                 self._show_plan(experiment)
                 return
             results = load(runs[0])
+        under_way = groups_under_way(results.path)
         if self.json:
-            print_json(as_json(experiment, results, None))
+            print_json({**as_json(experiment, results, None), "under_way": [group.progress() for group in under_way]})
         else:
-            show_results(experiment, results)
+            if len(results.lanes):
+                show_results(experiment, results)
+            if under_way:
+                print_rich(progress_table(under_way, experiment.headline))
             print_rich(f"\n{results.path}")
 
     def _show_plan(self, experiment: Experiment) -> None:
@@ -346,8 +360,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UserError as error:
         print(f"remanence: {error}", file=sys.stderr)
         return 2
+    except Stopped as stopped:
+        print(f"remanence: {stopped}", file=sys.stderr)
+        return 128 + stopped.signal
     except OSError as error:  # a full disk, a vanished directory
-        print(f"remanence: {error.strerror or error}{f': {error.filename}' if error.filename else ''}", file=sys.stderr)
+        known = of_disk(error, Path(error.filename or "."))
+        print(f"remanence: {known or error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("remanence: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr)
@@ -384,16 +402,20 @@ def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
     return find_runs(out / "sweep", experiment.sweep_of) if experiment.sweep_of else find_runs(out, experiment.name)
 
 
-def _sweep_stage(experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path) -> Results:
+def _sweep_stage(
+    experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path, execution: Execution
+) -> Results:
     """The sweep of an experiment, or of the one a sensitivity figure is about: both keep it in the same place."""
-    from remanence.experiments.sweep import settings, sweep
+    from remanence.experiments.groups import settings
+    from remanence.experiments.sweep import sweep
 
     if not seeds:
         raise UserError(f"an experiment needs at least one seed; got {len(seeds)}")
     console = messages()
     total = sum(len(settings(contender)) for contender in plan.contenders.values())
     console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")
-    return sweep(experiment.sweep_of or experiment.name, preset, plan, experiment.headline, seeds, out, console)
+    name = experiment.sweep_of or experiment.name
+    return sweep(name, preset, plan, experiment.headline, seeds, out, console, execution)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ lanes take equally long, fewer where the slowest would keep the others waiting.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -24,13 +25,15 @@ from remanence.agents.base import check_hypers
 from remanence.errors import UserError
 from remanence.life import Life, Setting
 from remanence.lockstep import LANES
-from remanence.random import make_key
+from remanence.random import make_key, unwrap_keys, wrap_keys
 from remanence.trees import choose
 from remanence.types import Hypers
 
 # Rounds between two looks from outside: few at first, and never more than some seconds' worth, so that a person soon hears of
-# progress and a lane that is over makes room.
+# progress and little is lost when a run is cut off.
 FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
+# Rounds after which lanes that are over make room.
+ROUNDS_PER_BREAK = 512
 # The share of waiting lanes that consolidate at once, those with least to do, where not all lanes must meet.
 SERVED = 0.75
 # The share of rows whose lane is over that is worth a break to harvest them.
@@ -53,7 +56,7 @@ class Outcome(NamedTuple):
     record: Any  # leaves [lanes, episodes, ...]: what the probe measured; NaN where a lane was stopped before
     steps: np.ndarray  # [lanes]
     samples_lost: np.ndarray  # [lanes]
-    agents: Any  # leaves [lanes, ...]: the agents as they were at the end
+    agents: Any  # leaves [lanes, ...]: the agents as they were at the end; None if they are not kept
 
 
 class _Carry(NamedTuple):
@@ -65,13 +68,19 @@ class Driver:
     """A compiled program for lanes that share agent, world, stream and probe, and differ in hyper-parameters and seed."""
 
     def __init__(
-        self, setting: Setting, round_steps: int = 8, meet_at: float = 1.0, rounds_per_chunk: int | None = None
+        self,
+        setting: Setting,
+        round_steps: int = 8,
+        meet_at: float = 1.0,
+        rounds_per_chunk: int | None = None,
+        rounds_per_break: int = ROUNDS_PER_BREAK,
     ) -> None:
         setting.check()
         if not 0.0 < meet_at <= 1.0:
             raise UserError(f"the share of lanes that meet must be above 0 and at most 1; got {meet_at}")
         self.setting = setting
         self.rounds_per_chunk = rounds_per_chunk
+        self.rounds_per_break = rounds_per_break
         self.mesh = Mesh(np.array(jax.devices()), (LANES,))
         spread = partial(jax.shard_map, mesh=self.mesh, check_vma=False, out_specs=PartitionSpec(LANES))
         by_lane, shared = PartitionSpec(LANES), PartitionSpec()
@@ -82,10 +91,21 @@ class Driver:
         )
         self._replace = jax.jit(lambda fresh, new, old: jax.vmap(choose)(fresh, new, old), donate_argnums=(1, 2))
 
+    def begin(
+        self, hypers: Sequence[Hypers], seeds: Sequence[int], at_once: int | None = None, keep_agents: bool = True
+    ) -> Batch:
+        """Whole lives, not yet lived; lane i has `hypers[i]` and `seeds[i]`. Lanes of equal seed share their luck.
+
+        Args:
+            at_once: how many lanes live at a time; all if not given.
+            keep_agents: whether outcomes hold the agents as they were at the end.
+        """
+        return Batch(self, hypers, seeds, at_once or len(seeds), keep_agents)
+
     def run(
         self, hypers: Sequence[Hypers], seeds: Sequence[int], on_progress: Callable[[Progress], None] | None = None
     ) -> Outcome:
-        """Lives `len(seeds)` whole lives; lane i has `hypers[i]` and `seeds[i]`. Lanes of equal seed share their luck."""
+        """Lives `len(seeds)` whole lives."""
         lived: dict[int, Outcome] = {}
         for some in self.as_they_finish(hypers, seeds, on_progress):
             lived |= some
@@ -96,84 +116,184 @@ class Driver:
         hypers: Sequence[Hypers],
         seeds: Sequence[int],
         on_progress: Callable[[Progress], None] | None = None,
-        batch: int | None = None,
+        at_once: int | None = None,
     ) -> Iterator[dict[int, Outcome]]:
-        """The same, giving lanes back as they finish. At most `batch` live at a time; who finishes makes room for the next.
-
-        Some lanes may live many times longer than others. They never hold up the rest: new lanes take the place of those that
-        are over, and when none is left to begin, the last ones go on in a smaller batch.
-        """
-        for own in {id(one): one for one in hypers}.values():
-            check_hypers(own)
-        all_hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
-        all_seeds = np.asarray(seeds, np.uint32)
-        waiting = np.arange(len(seeds))
-        size = self._whole(min(batch or len(seeds), len(seeds)))
-        lanes = np.full(size, NOBODY)  # the lane that lives in each row
-        carry, rows = None, self._hypers(all_hypers, lanes)
-        clocks = np.zeros((2, len(seeds)), np.int64)  # pages and steps of every lane
-        rounds = self.rounds_per_chunk or FIRST_CHUNK
-        while True:
-            free = np.flatnonzero(lanes == NOBODY)
-            if waiting.size and free.size:
-                beginning, waiting = waiting[: free.size], waiting[free.size :]
-                lanes[free[: beginning.size]] = beginning
-                rows = self._hypers(all_hypers, lanes)
-                newborn = self._begin(rows, self._spread(all_seeds[np.maximum(lanes, 0)]))
-                if carry is None:
-                    carry = newborn
-                else:
-                    fresh = np.isin(lanes, beginning)
-                    carry = self._replace(self._spread(fresh), newborn, carry)
-            assert carry is not None
-            began = time.monotonic()
-            carry = self._advance(rows, carry, jnp.int32(rounds))
-            lived_in = lanes != NOBODY
-            clocks[:, lanes[lived_in]] = self._pages(carry)[lived_in], np.asarray(carry.life.step)[lived_in]
-            if self.rounds_per_chunk is None:
-                slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
-                rounds = max(rounds // 2, 1) if slow else min(2 * rounds, LAST_CHUNK)
+        """The same, giving lanes back as they finish."""
+        batch = self.begin(hypers, seeds, at_once)
+        while not batch.over:
+            finished = batch.advance()
             if on_progress is not None:
-                on_progress(Progress(*map(int, clocks.sum(axis=1))))
-            over = lived_in & np.asarray(jax.vmap(partial(lives.is_over, self.setting))(carry.life))
-            alive = int(lived_in.sum() - over.sum())
-            if alive and over.sum() < len(lanes) * TURNOVER:
-                continue  # too few to be worth a break
-            yield self._outcomes(carry, lanes, np.flatnonzero(over))
-            lanes[over] = NOBODY
-            if not alive and not waiting.size:
-                return
-            smaller = self._whole(max(len(lanes) // SHRINK, SMALLEST_BATCH))
-            if not waiting.size and alive <= smaller <= len(lanes) // 2:
-                kept = np.flatnonzero(lanes != NOBODY)
-                kept = np.concatenate([kept, np.flatnonzero(lanes == NOBODY)[: smaller - kept.size]])
-                carry = self._spread(jax.tree.map(lambda leaf, kept=kept: leaf[kept], carry))
-                lanes = lanes[kept]
-                rows = self._hypers(all_hypers, lanes)
+                on_progress(batch.progress)
+            if finished:
+                yield finished
 
-    def _whole(self, size: int) -> int:
-        """The next size that all devices can share equally."""
-        return -(-size // self.mesh.size) * self.mesh.size
+    def bytes_per_lane(self, hypers: Hypers) -> int:
+        """What a lane needs in memory, known without compiling anything."""
+        return _size(self._shapes(hypers, self.mesh.size)) // self.mesh.size
 
-    def _hypers(self, all_hypers: Hypers, lanes: np.ndarray) -> Hypers:
-        """Hyper-parameters row by row; a row where nobody lives borrows lane 0's."""
-        return self._spread(jax.tree.map(lambda leaf: leaf[np.maximum(lanes, 0)], all_hypers))
+    def _shapes(self, hypers: Hypers, rows: int) -> _Carry:
+        """The form of the state of so many rows."""
+        columns = jax.tree.map(lambda _: jax.ShapeDtypeStruct((rows,), np.float32), hypers)
+        return jax.eval_shape(self._begin, columns, jax.ShapeDtypeStruct((rows,), np.uint32))
 
     def _spread(self, tree: Any) -> Any:
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(LANES)))
 
-    def _pages(self, carry: _Carry) -> np.ndarray:
-        return np.asarray(jax.vmap(partial(lives.pages, self.setting))(carry.life))
 
-    def _outcomes(self, carry: _Carry, lanes: np.ndarray, rows: np.ndarray) -> dict[int, Outcome]:
+class Batch:
+    """Lanes under way: which lane lives in which row, and all that decides their future, to be kept and restored.
+
+    At most `at_once` lanes live at a time. Some may live many times longer than others; they never hold up the rest: new
+    lanes take the place of those that are over, and when none is left to begin, the last ones go on in a smaller batch.
+    Both happen after a fixed number of rounds, never by the clock on the wall: what a lane lives through, and in which company,
+    depends neither on the machine's speed nor on how often a run was interrupted.
+    """
+
+    def __init__(
+        self, driver: Driver, hypers: Sequence[Hypers], seeds: Sequence[int], at_once: int, keep_agents: bool
+    ) -> None:
+        for own in {id(one): one for one in hypers}.values():
+            check_hypers(own)
+        self.driver, self.setting, self.keep_agents = driver, driver.setting, keep_agents
+        self.over = False
+        self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
+        self._seeds = np.asarray(seeds, np.uint32)
+        self._lanes = np.full(self._whole(min(at_once, len(seeds))), NOBODY)  # the lane that lives in each row
+        self._begun = 0  # lanes that live or have lived; they begin in their order
+        self._clocks = np.zeros((2, len(seeds)), np.int64)  # pages and steps of every lane
+        self._rounds = 0  # since the last break
+        self._carry: _Carry | None = None
+        self._rows: Hypers = self._hypers_by_row()
+        self._chunk = driver.rounds_per_chunk or FIRST_CHUNK
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(*map(int, self._clocks.sum(axis=1)))
+
+    def advance(self) -> dict[int, Outcome]:
+        """Lives on for some seconds at most; returns the lanes whose lives ended, once enough of them did."""
+        self._fill_rows()
+        assert self._carry is not None
+        rounds = min(self._chunk, self.driver.rounds_per_break - self._rounds)
+        began = time.monotonic()
+        self._carry = carry = self.driver._advance(self._rows, self._carry, jnp.int32(rounds))
+        self._rounds += rounds
+        lived_in = self._lanes != NOBODY
+        pages, steps = self._pages(), np.asarray(carry.life.step)
+        self._clocks[:, self._lanes[lived_in]] = pages[lived_in], steps[lived_in]
+        if self.driver.rounds_per_chunk is None:
+            slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
+            self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
+        over = lived_in & np.asarray(jax.vmap(partial(lives.is_over, self.setting))(carry.life))
+        alive = int(lived_in.sum() - over.sum())
+        if alive and self._rounds < self.driver.rounds_per_break:
+            return {}
+        self._rounds = 0
+        if alive and over.sum() < len(self._lanes) * TURNOVER:
+            return {}  # too few to be worth a break
+        finished = self._outcomes(np.flatnonzero(over))
+        self._lanes[over] = NOBODY
+        self.over = not alive and self._begun == len(self._seeds)
+        self._shrink(alive)
+        return finished
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that decides the future, as named arrays."""
+        kept = {f"life{name}": leaf for name, leaf in _named(unwrap_keys(self._carry))} if self._carry else {}
+        own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
+        return {name: np.asarray(leaf) for name, leaf in (kept | own).items() if np.size(leaf)}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Goes on from what `state` gave, in this process or another."""
+        self._lanes, self._clocks = np.array(state["lanes"]), np.array(state["clocks"])
+        self._begun, self._rounds = int(state["begun"]), int(state["rounds"])
+        self._rows = self._hypers_by_row()
+        form = self.driver._shapes(self._hypers, len(self._lanes))
+        unwrapped = jax.eval_shape(unwrap_keys, form)
+        nothing = {f"life{name}": np.zeros(leaf.shape, leaf.dtype) for name, leaf in _named(unwrapped) if not leaf.size}
+        leaves = [(nothing | state).get(f"life{name}") for name, _ in _named(unwrapped)]
+        for (name, wanted), found in zip(_named(unwrapped), leaves, strict=True):
+            if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                raise UserError(
+                    f"the checkpoint does not fit this program (it differs in {name}): begin anew with --restart"
+                )
+        carry = jax.tree.unflatten(jax.tree.structure(unwrapped), leaves)
+        self._carry = self.driver._spread(wrap_keys(carry, form))
+
+    def under_way(self) -> Iterator[tuple[int, int, Any]]:
+        """For each lane that lives: its number, how many pages it has filled, and its record so far."""
+        if self._carry is None:
+            return
+        record = jax.tree.map(np.asarray, self._carry.record)
+        for row in np.flatnonzero(self._lanes != NOBODY):
+            lane = int(self._lanes[row])
+            yield lane, int(self._clocks[0, lane]), jax.tree.map(lambda leaf, row=row: leaf[row], record)
+
+    def size(self) -> int:
+        """Bytes of the state."""
+        return _size(self.driver._shapes(self._hypers, len(self._lanes)))
+
+    def _fill_rows(self) -> None:
+        """Lets lanes begin where nobody lives."""
+        free = np.flatnonzero(self._lanes == NOBODY)
+        beginning = np.arange(self._begun, min(self._begun + free.size, len(self._seeds)))
+        if not beginning.size:
+            return
+        self._lanes[free[: beginning.size]] = beginning
+        self._begun += beginning.size
+        self._rows = self._hypers_by_row()
+        newborn = self.driver._begin(self._rows, self.driver._spread(self._seeds[np.maximum(self._lanes, 0)]))
+        if self._carry is None:
+            self._carry = newborn
+        else:
+            fresh = np.isin(self._lanes, beginning)
+            self._carry = self.driver._replace(self.driver._spread(fresh), newborn, self._carry)
+
+    def _shrink(self, alive: int) -> None:
+        """Goes on with fewer rows when few lanes are left and none waits to begin."""
+        smaller = self._whole(max(len(self._lanes) // SHRINK, SMALLEST_BATCH))
+        if self.over or self._begun < len(self._seeds) or not alive <= smaller <= len(self._lanes) // 2:
+            return
+        kept = np.flatnonzero(self._lanes != NOBODY)
+        kept = np.concatenate([kept, np.flatnonzero(self._lanes == NOBODY)[: smaller - kept.size]])
+        self._carry = self.driver._spread(jax.tree.map(lambda leaf: leaf[kept], self._carry))
+        self._lanes = self._lanes[kept]
+        self._rows = self._hypers_by_row()
+
+    def _whole(self, size: int) -> int:
+        """The next size that all devices can share equally."""
+        return -(-size // self.driver.mesh.size) * self.driver.mesh.size
+
+    def _hypers_by_row(self) -> Hypers:
+        """A row where nobody lives borrows lane 0's."""
+        return self.driver._spread(jax.tree.map(lambda leaf: leaf[np.maximum(self._lanes, 0)], self._hypers))
+
+    def _pages(self) -> np.ndarray:
+        assert self._carry is not None
+        return np.asarray(jax.vmap(partial(lives.pages, self.setting))(self._carry.life))
+
+    def _outcomes(self, rows: np.ndarray) -> dict[int, Outcome]:
         """What the lanes in these rows leave behind."""
-        lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(lanes))(carry.life.agent)
-        everything = Outcome(*jax.tree.map(np.array, (carry.record, carry.life.step, lost, carry.life.agent)))
-        pages = self._pages(carry)
+        assert self._carry is not None
+        life, record = self._carry
+        lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(self._lanes))(life.agent)
+        agents = life.agent if self.keep_agents else None
+        everything = Outcome(*jax.tree.map(np.array, (record, life.step, lost, agents)))
+        pages = self._pages()
         for row in rows[pages[rows] < self.setting.pages]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
                 leaf[row, pages[row] :] = np.nan
-        return {int(lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
+        return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
+
+
+def _named(tree: Any) -> list[tuple[str, Any]]:
+    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree.leaves_with_path(tree)]
+
+
+def _size(tree: Any) -> int:
+    return sum(
+        math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(unwrap_keys, tree))
+    )
 
 
 def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:
@@ -228,7 +348,9 @@ def _advance(
             lambda state: (play_round(state[0]), state[1] + 1),
             state,
         )
-        return carry._replace(life=meet(carry.life)), done
+        # When rounds run out first, nobody meets: what happens must not depend on where a run is cut.
+        life = jax.lax.cond(enough_wait(carry.life), meet, lambda life: life, carry.life)
+        return carry._replace(life=life), done
 
     def more_to_live(state: tuple[_Carry, Array]) -> Array:
         return jnp.any(alive(state[0].life)) & (state[1] < rounds)

@@ -78,6 +78,22 @@ def make_key(seed: int | Array) -> Key:
     return jax.random.key(seed, impl=_FLAT_THREEFRY)
 
 
+def unwrap_keys(tree: Any) -> Any:
+    """The same tree with plain words in place of keys, as files need it."""
+    return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
+
+
+def wrap_keys(tree: Any, form: Any) -> Any:
+    """Undoes `unwrap_keys`; `form` has keys where keys must be."""
+    return jax.tree.map(
+        lambda one, leaf: jax.random.wrap_key_data(leaf, impl=_FLAT_THREEFRY) if _is_key(one) else leaf, form, tree
+    )
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
 def pick(key: Key, count: int | Array) -> Array:
     """One of 0 … count-1, uniformly: one hash, where `jax.random.randint` takes four."""
     return jnp.minimum((jax.random.uniform(key) * count).astype(jnp.int32), count - 1)

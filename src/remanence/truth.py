@@ -9,16 +9,15 @@ import os
 import zipfile
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import platformdirs
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
+from remanence.backend import cache_directory
 from remanence.probes import Truth
 from remanence.random import make_key, pick
 from remanence.replay import join_frames
@@ -244,11 +243,6 @@ def monte_carlo_returns(
     return Returns(
         gains.mean(axis=1).T, np.einsum("pei,pej->ijp", gains, gains, optimize=True) / played, np.asarray(played)
     )
-
-
-def cache_directory() -> Path:
-    """Where results that are dear to compute are kept; `REMANENCE_CACHE` moves it."""
-    return Path(os.environ.get("REMANENCE_CACHE") or platformdirs.user_cache_dir("remanence"))
 
 
 def _cached(recipe: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:

@@ -18,7 +18,7 @@ from remanence.experiments import get
 from remanence.experiments.base import PAPER
 from remanence.experiments.figure3 import EPSILON, GRID, RETURN, SWAPPED_REWARDS
 from remanence.experiments.figure4 import cell_name
-from remanence.experiments.sweep import programs
+from remanence.experiments.groups import lanes_of_sweep, make_driver
 
 SEEDS = range(1000, 1030)
 SLICE_SECONDS = 10.0
@@ -32,16 +32,17 @@ def run(progress: Callable[[str], None]) -> Report:
     assert isinstance(hypers, PTHypers)
     steps, lanes, scores = 0, 0, []
     started = time.monotonic()
-    for driver, group in programs(plan, SEEDS):
+    for agent, group in lanes_of_sweep(plan, SEEDS):
+        driver = make_driver(plan, agent)
         progress(f"{group[0].contender}: {len(group)} lanes")
         for some in driver.as_they_finish(
-            [lane.hypers for lane in group], [lane.seed for lane in group], batch=plan.lanes_at_once
+            [lane.hypers for lane in group], [lane.seed for lane in group], at_once=plan.lanes_at_once
         ):
             for number, outcome in some.items():
                 steps += int(outcome.steps)
                 lanes += 1
                 if group[number].contender == cell_name(PERIOD, DECAY) and group[number].hypers == hypers:
-                    scores.append(float(outcome.record[RETURN].mean()))
+                    scores.append(float(outcome.record["curves"][RETURN].mean()))
     seconds = time.monotonic() - started
     progress("the usual loop, for a few seconds")
     rate, usual_scores = _usual_rate(hypers)

@@ -27,9 +27,8 @@ from remanence.bench import native, stepwise
 from remanence.bench.measure import Lap, Report, Result, Row, peak_memory, race, timed
 from remanence.experiments import get
 from remanence.experiments.base import PAPER, Contender, Plan
+from remanence.experiments.groups import make_driver, settings
 from remanence.experiments.prediction import CURRENT
-from remanence.experiments.run import make_driver
-from remanence.experiments.sweep import settings
 from remanence.lanes import Driver
 from remanence.probes import Truth
 from remanence.truth import corner_grid_truth
@@ -84,7 +83,7 @@ def _measure(plan: Plan, name: str, progress: Callable[[str], None]) -> list[Row
     assert isinstance(plan.world, CornerGrid)
     contender, truth = plan.contenders[name], corner_grid_truth(plan.world, plan.stream.tasks)
     many, few = _sweep(contender), _repeat(contender, [contender.hypers], plan.seeds)
-    driver = make_driver(plan, contender.agent, plan.probe(contender.agent))
+    driver = make_driver(plan, contender.agent)
     tables = native.tabulate(plan.world, plan.stream, truth)
     loop = native.compile_loop(consolidates=isinstance(contender.hypers, PTHypers))
     seeds = itertools.count()

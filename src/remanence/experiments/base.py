@@ -13,6 +13,7 @@ from rich.console import Console
 
 from remanence.agents.base import Agent, check_hyper
 from remanence.errors import UserError, unknown
+from remanence.execution import Execution
 from remanence.life import Probe
 from remanence.results.claims import Claim
 from remanence.results.store import Results
@@ -122,8 +123,8 @@ class Experiment:
     """what a reader must know to judge the result"""
     sweep_of: str = ""
     """for a sensitivity figure: the experiment whose settings are all run"""
-    conduct: Callable[[Plan, str, int, Path, Console], Results] | None = None
-    """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console) -> all of its results"""
+    conduct: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
+    """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console, execution) -> all of its results"""
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -23,14 +24,19 @@ from remanence.agents import PTHypers, TDHypers, pt_td, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.td import NoHypers
 from remanence.errors import UserError
+from remanence.execution import Execution
 from remanence.experiments.base import PAPER, SMOKE, Contender, Experiment, Plan
-from remanence.experiments.run import curve_rows, describe, make_driver, watch
-from remanence.experiments.sweep import AREA, best_settings, settings
-from remanence.lanes import Driver
+from remanence.experiments.groups import make_driver, settings
+from remanence.experiments.rows import AREA, curve_rows
+from remanence.experiments.run import describe
+from remanence.experiments.sweep import best_settings
+from remanence.lanes import Driver, Progress
 from remanence.probes import value_maps
+from remanence.progress import track
 from remanence.report.diameter import diameter_panels
 from remanence.results.claims import NOT_RUN, Claim, Finding, claim, everywhere, is_negative, is_small
-from remanence.results.store import Results, RunDirectory, load
+from remanence.results.directory import RunDirectory
+from remanence.results.store import Results, load
 from remanence.results.summary import auc
 from remanence.streams import Drawn, Stream
 from remanence.theory import Response, response
@@ -97,10 +103,21 @@ def _rewards(diameter: float) -> np.ndarray:
     return task_diameter_process(diameter).rewards.astype(np.float32)
 
 
-def _conduct(plan: Plan, preset: str, seeds: int, out: Path, console: Console) -> Results:
+def _conduct(
+    plan: Plan,
+    preset: str,
+    seeds: int,
+    out: Path,
+    console: Console,
+    execution: Execution,
+) -> Results:
     """Chooses step sizes for each cell on tuning seeds, then runs the chosen ones on seeds of their own."""
     if seeds < 1:
         raise UserError(f"an experiment needs at least one seed; got {seeds}")
+    if execution.spread:
+        raise UserError(
+            "appendix/task-diameter takes a minute or two and runs in this process: leave out --on and --jobs"
+        )
     every_cell = cells(list(plan.contenders))
     fixed = {"rounds": ROUNDS, "samples": SAMPLES, "step_size": EXACT_STEP_SIZE}
     tuning = TUNING_SEEDS[: min(len(TUNING_SEEDS), seeds)]
@@ -117,6 +134,7 @@ def _conduct(plan: Plan, preset: str, seeds: int, out: Path, console: Console) -
         {cell: settings(plan.contenders[cell.agent]) for cell in searched},
         tuning,
         console,
+        execution.restart,
         areas_only=True,
     )
     best = best_settings(swept.lanes, MSE) if len(swept.lanes) else {}
@@ -128,7 +146,7 @@ def _conduct(plan: Plan, preset: str, seeds: int, out: Path, console: Console) -
         _describe(plan, preset, list(range(seeds)), {cell: dataclasses.asdict(h) for cell, h in chosen.items()}, fixed),
     )
     wanted = {cell: [hypers] for cell, hypers in chosen.items()}
-    return _lived(directory, plan, wanted, range(seeds), console, areas_only=False)
+    return _lived(directory, plan, wanted, range(seeds), console, execution.restart, areas_only=False)
 
 
 def _describe(
@@ -158,11 +176,11 @@ def _lived(
     wanted: dict[Cell, list[Hypers]],
     seeds: Sequence[int],
     console: Console,
+    restart: bool,
     areas_only: bool,
 ) -> Results:
     """Fills a run: for each distance and agent, all lives that any of its cells needs, at once."""
-    directory.open()
-    with directory.writing():
+    with directory.opened(restart):
         done = set(load(directory.path).contenders)
         lane = itertools.count(sum(len(wanted[cell]) for cell in wanted if cell.name in done) * len(seeds))
         groups = itertools.groupby(wanted, key=lambda cell: (cell.agent, cell.diameter))
@@ -194,10 +212,15 @@ def _starts(
     lanes = [(own, seed) for own in hypers for seed in seeds]
     driver = _driver(plan, agent, diameter)
     lived: dict[int, Any] = {}
-    with watch(driver, len(lanes), f"{agent}, ε = {diameter:g}", console) as on_progress:
+    started = time.monotonic()
+    with track(console, f"{agent}, ε = {diameter:g}", len(lanes) * driver.setting.pages) as advance:
+
+        def on_progress(progress: Progress) -> None:
+            advance(progress.pages, progress.steps / (time.monotonic() - started))
+
         columns = [own for own, _ in lanes], [seed for _, seed in lanes]
         for some in driver.as_they_finish(*columns, on_progress, plan.lanes_at_once):
-            lived |= {number: outcome.record for number, outcome in some.items()}
+            lived |= {number: outcome.record["curves"] for number, outcome in some.items()}
     # TD ends a task with its estimate; PT-TD begins the next one with V^P, consolidated at the switch and frozen since.
     if agent == "TD":
         ends = np.stack([lived[i]["value"][:-1, :, 0] for i in range(len(lanes))])
@@ -210,7 +233,7 @@ def _starts(
 def _driver(plan: Plan, agent: str, diameter: float) -> Driver:
     stream = dataclasses.replace(plan.stream, tasks=_rewards(diameter))
     contender = plan.contenders[agent].agent
-    return make_driver(dataclasses.replace(plan, stream=stream), contender, plan.probe(contender))
+    return make_driver(dataclasses.replace(plan, stream=stream), contender)
 
 
 def _exact_curves(diameter: float, starts: np.ndarray) -> np.ndarray:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
+import numpy as np
+import polars as pl
 from rich.table import Table
 
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.continual import lower_is_better, of_run
+from remanence.results.directory import GroupDirectory
 from remanence.results.statistics import Estimate
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise, summarise_sweep
 
+BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 24
 COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 
 
@@ -52,6 +58,38 @@ def sweep_table(results: Results, headline: Sequence[str]) -> Table:
         if len(settings) > 3:
             table.add_row(f"… {len(settings) - 3} more settings of {name}", "")
     return table
+
+
+def progress_table(groups: Sequence[GroupDirectory], headline: Sequence[str]) -> Table:
+    """Groups of lanes under way: how far they are, and the mean curve of their lanes up to the last checkpoint."""
+    table = Table("under way", "done", "steps/s", "heard of", "so far", box=None, header_style="bold")
+    for group in groups:
+        news, curves = group.progress(), group.so_far()
+        if not news:
+            table.add_row(f"group {group.path.name}", "not begun", "", "", "")
+            continue
+        ago = timedelta(seconds=round(time.time() - news["time"]))
+        table.add_row(
+            f"{news['label']} (group {news['group']})",
+            f"{news['pages'] / news['of']:.0%}",
+            f"{news['steps_per_second']:,.0f}",
+            f"{ago} ago",
+            _mean_curve(curves, headline) if len(curves) else "no checkpoint yet",
+        )
+    return table
+
+
+def _mean_curve(curves: pl.DataFrame, headline: Sequence[str]) -> str:
+    """The first metric of the headline as far as all lanes have come, drawn with blocks, and its latest value."""
+    known = curves["metric"].unique(maintain_order=True).to_list()
+    metric = next((one for one in headline if one in known), known[0])
+    own = curves.filter(pl.col("metric") == metric)
+    reached = own.group_by("lane").agg(pl.col("tick").max())["tick"].min()
+    mean = own.filter(pl.col("tick") <= reached).group_by("tick").agg(pl.col("value").mean()).sort("tick")["value"]
+    parts = [part.mean() for part in np.array_split(mean.to_numpy(), min(SPARKS, len(mean)))]
+    low, high = min(parts), max(parts)
+    height = [round((part - low) / (high - low or 1.0) * (len(BLOCKS) - 1)) for part in parts]
+    return f"{metric} {''.join(BLOCKS[one] for one in height)} {parts[-1]:.4g}"
 
 
 def selection_table(shares: Mapping[str, list[dict[str, Any]]]) -> Table:

@@ -1,23 +1,10 @@
-"""The directory of a run: what was asked, what came out, and nothing that can run code.
-
-<out>/<experiment>/<hash of the description>/
-    description.json   everything needed to run it again, and the versions that ran it
-    lanes.parquet      one row per lane: contender, seed, every hyper-parameter, what became of it
-    curves.parquet     lane, tick, metric, value
-    maps.parquet       lane, tick, part, point, value    (only where an experiment keeps pictures)
-    log.jsonl          what happened when
-"""
+"""Reads a run: what was asked and what came out. Who writes it: `directory.py`."""
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import json
 import math
-import os
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -30,64 +17,6 @@ from remanence import __version__
 from remanence.errors import UserError
 
 TABLES = ("lanes", "curves", "maps")
-
-
-class RunDirectory:
-    """One run on disk. Files are replaced whole, so a reader or a crash never sees half of one."""
-
-    def __init__(self, out: Path, description: dict[str, Any]) -> None:
-        asked = {key: value for key, value in description.items() if key != "versions"}
-        self.hash = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
-        self.path = out / description["experiment"] / self.hash
-        self.description = description
-
-    def open(self) -> None:
-        """Makes the directory, or checks that the one there is ours to continue."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from error
-        if not os.access(self.path, os.W_OK | os.X_OK):
-            raise UserError(f"cannot write to '{self.path}': permission denied; choose another --out")
-        if (self.path / "description.json").exists():
-            load(self.path)  # refuses what is damaged or of another version
-        else:
-            _replace(self.path / "description.json", json.dumps(self.description, indent=2).encode())
-
-    @contextlib.contextmanager
-    def writing(self) -> Iterator[None]:
-        """Holds the run for this process alone. The lock goes with the process, however it ends."""
-        with (self.path / "lock").open("a+") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                lock.seek(0)
-                raise UserError(
-                    f"'{self.path}' is being written by process {lock.read().strip() or 'unknown'}: "
-                    "wait for it, or choose another --out"
-                ) from error
-            lock.truncate(0)
-            lock.write(str(os.getpid()))
-            lock.flush()
-            yield
-
-    def add(self, tables: dict[str, pl.DataFrame]) -> None:
-        """Appends rows to the tables; `lanes` goes last, so that a lane listed there is complete."""
-        for name in sorted(tables, key=lambda name: name == "lanes"):
-            path = self.path / f"{name}.parquet"
-            old = [_read_table(path)] if path.exists() else []
-            if old and name != "lanes":  # rows left by a group that was cut off before its lanes were listed
-                done = (
-                    _read_table(self.path / "lanes.parquet")["lane"] if (self.path / "lanes.parquet").exists() else []
-                )
-                old = [old[0].filter(pl.col("lane").is_in(list(done)))]
-            buffer = path.with_suffix(f".{os.getpid()}.tmp")
-            pl.concat([*old, tables[name]], how="diagonal_relaxed").write_parquet(buffer)
-            os.replace(buffer, path)
-
-    def log(self, event: str, **facts: Any) -> None:
-        with (self.path / "log.jsonl").open("a") as log:
-            log.write(json.dumps({"time": round(time.time(), 3), "event": event, **facts}) + "\n")
 
 
 @dataclass(frozen=True)
@@ -122,7 +51,7 @@ class Results:
     def finished(self) -> bool:
         """Whether every lane of the description is there."""
         if "sweep" not in self.description:
-            return len(self.contenders) == len(self.description["contenders"])
+            return len(self.lanes) == len(self.seeds) * len(self.description["contenders"])
         sizes = (math.prod(len(values) for values in search.values()) for search in self.description["sweep"].values())
         return len(self.lanes) == len(self.seeds) * sum(sizes)
 
@@ -183,19 +112,23 @@ def load(path: Path) -> Results:
     except FileNotFoundError as error:
         raise UserError(f"'{path}' is not a run: it has no description.json") from error
     except (ValueError, KeyError, TypeError) as error:
-        raise UserError(f"the run in '{path}' is damaged (description.json): move it away and run again") from error
+        raise UserError(
+            f"the run in '{path}' is damaged (description.json): begin anew with --restart, or choose another --out"
+        ) from error
     if version != __version__:
         raise UserError(
             f"the run in '{path}' was written by remanence {version}, this is {__version__}: "
-            "move it away or choose another --out"
+            "choose another --out, or begin anew with --restart"
         )
-    tables = {name: _read_table(path / f"{name}.parquet") for name in TABLES if (path / f"{name}.parquet").exists()}
+    tables = {name: read_table(path / f"{name}.parquet") for name in TABLES if (path / f"{name}.parquet").exists()}
     for name, columns in (
         ("lanes", {"lane", "contender", "seed", "diverged"}),
         ("curves", {"lane", "tick", "metric", "value"}),
     ):
         if name in tables and not columns <= set(tables[name].columns):
-            raise UserError(f"the run in '{path}' is damaged ({name}.parquet): move it away and run again")
+            raise UserError(
+                f"the run in '{path}' is damaged ({name}.parquet): begin anew with --restart, or choose another --out"
+            )
     return Results(
         path,
         description,
@@ -213,14 +146,11 @@ def find_runs(out: Path, experiment: str) -> list[Path]:
     )
 
 
-def _read_table(path: Path) -> pl.DataFrame:
+def read_table(path: Path) -> pl.DataFrame:
+    """A table of a run; says so if it is damaged."""
     try:
         return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(f"the run in '{path.parent}' is damaged ({path.name}): move it away and run again") from error
-
-
-def _replace(path: Path, content: bytes) -> None:
-    partial = path.with_suffix(f".{os.getpid()}.tmp")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+        raise UserError(
+            f"the run in '{path.parent}' is damaged ({path.name}): begin anew with --restart, or choose another --out"
+        ) from error

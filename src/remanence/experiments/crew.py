@@ -1,0 +1,236 @@
+"""Who lives the groups of a run: this process, several, or the workers of a Ray cluster. All do the same work the same way.
+
+What workers tell each other goes through the run's directory: every group writes how far it is, and a file named `stop`
+asks all of them to keep what they have and stop.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import multiprocessing
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+from rich.console import Console
+
+from remanence import signals
+from remanence.errors import Stopped, UserError
+from remanence.execution import RAY, Execution
+from remanence.experiments.groups import make_driver, memory_needed
+from remanence.experiments.work import Work, live
+from remanence.lanes import Driver
+from remanence.progress import track
+
+# How often a group may lose its process before something must be wrong with it, and how long its successor waits for it to be gone.
+RETRIES, PATIENCE = 10, 60.0
+SECONDS_TO_STOP = 120.0
+STOP = "stop"
+
+OnDone = Callable[[Work], None]
+
+
+def carry_out(works: Sequence[Work], execution: Execution, on_done: OnDone, console: Console) -> None:
+    """Lives all groups, calling `on_done` for each one that is finished."""
+    with signals.caught() as asked_to_stop:
+        if execution.on == RAY:
+            with _ray(execution) as start:
+                _together(works, start, on_done, asked_to_stop, console)
+        elif execution.jobs > 1:
+            with _processes(execution) as start:
+                _together(works, start, on_done, asked_to_stop, console)
+        else:
+            _one_by_one(works, on_done, asked_to_stop, console)
+
+
+def workers(execution: Execution) -> int:
+    """How many groups can live at the same time."""
+    if execution.on != RAY:
+        return execution.jobs
+    ray = _connected(execution)
+    return max(1, int(ray.cluster_resources().get("CPU", 1)) // execution.cores)
+
+
+def _one_by_one(works: Sequence[Work], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
+    drivers: dict[int, Driver] = {}  # groups that share an agent share its compiled program
+    for work in works:
+        agent = work.group.agent
+        driver = drivers.setdefault(id(agent), make_driver(work.plan, agent))
+        with track(console, work.group.label, work.pages) as advance:
+            live(work, driver, asked_to_stop, advance, lambda text: console.print(f"warning: {text}", style="yellow"))
+        on_done(work)
+
+
+def _together(
+    works: Sequence[Work],
+    start: Callable[[Work], Future],
+    on_done: OnDone,
+    asked_to_stop: Callable[[], int],
+    console: Console,
+) -> None:
+    """Starts all groups and waits for them, showing how far they are together."""
+    stop = works[0].path.parent.parent / STOP
+    stop.unlink(missing_ok=True)
+    running = {start(work): work for work in works}
+    pages = {work.path: 0 for work in works}
+    total = sum(work.pages for work in works)
+    gone = 0  # when we were asked to stop
+    with track(console, f"{len(works)} groups", total) as advance:
+        while running:
+            number = asked_to_stop()
+            if number and not gone:
+                gone = time.monotonic()
+                stop.touch()
+            finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+            rate = 0.0
+            for work in running.values():
+                news = work.directory.progress()
+                pages[work.path] = news.get("pages", 0)
+                rate += news.get("steps_per_second", 0.0)
+            for future in finished:
+                work, error = running.pop(future), future.result()
+                if isinstance(error, UserError):
+                    stop.touch()  # what failed here would fail elsewhere
+                    raise error
+                if error is None:
+                    pages[work.path] = work.pages
+                    on_done(work)
+            advance(sum(pages.values()), rate)
+            if number and (not running or time.monotonic() - gone > SECONDS_TO_STOP):
+                raise Stopped(number)
+
+
+def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> UserError | Stopped | None:
+    """What every worker does; errors a person can mend are handed back, not raised across processes."""
+    work: Work = cloudpickle.loads(cargo)
+    stop = work.path.parent.parent / STOP
+    try:
+        live(
+            work,
+            make_driver(work.plan, work.group.agent),
+            lambda: asked_to_stop() or (signal.SIGINT if stop.exists() else 0),
+            lambda *_: None,
+            lambda text: work.directory.log("warning", text=text),
+            PATIENCE,
+        )
+    except (UserError, Stopped) as error:
+        return error
+    return None
+
+
+@contextlib.contextmanager
+def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
+    """Processes on this machine, each with cores of its own."""
+    context = multiprocessing.get_context("spawn")
+    everything = sorted(os.sched_getaffinity(0))
+    shares = [everything[n * execution.cores : (n + 1) * execution.cores] or everything for n in range(execution.jobs)]
+
+    def in_a_process(cargo: bytes) -> UserError | Stopped | None:
+        cores = shares.pop()
+        try:
+            for _ in range(RETRIES):
+                ours, theirs = context.Pipe(duplex=False)
+                process = context.Process(target=_in_process, args=(cargo, theirs, os.getpid()), daemon=True)
+                os.sched_setaffinity(0, cores)  # of this thread: the process it starts inherits it
+                process.start()
+                theirs.close()
+                with contextlib.suppress(
+                    EOFError
+                ):  # it died without a word: the next one goes on from the last checkpoint
+                    return ours.recv()
+                process.join()
+            return UserError(
+                f"a group lost its process {RETRIES} times: if memory is short, try fewer --lanes-per-group"
+            )
+        finally:
+            shares.append(cores)
+
+    with ThreadPoolExecutor(execution.jobs) as pool:
+        try:
+            yield lambda work: pool.submit(in_a_process, cloudpickle.dumps(work))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_process(cargo: bytes, answer: Any, parent: int) -> None:
+    with signals.caught() as asked_to_stop:
+        signal.signal(
+            signal.SIGINT, signal.SIG_IGN
+        )  # Ctrl-C reaches all processes of a terminal, but our parent decides
+        orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
+        answer.send(_labour(cargo, lambda: asked_to_stop() or orphaned()))
+
+
+def _connected(execution: Execution) -> Any:
+    try:
+        import ray
+    except ImportError as error:
+        raise UserError("--on ray needs Ray: pip install 'remanence[cluster]'") from error
+    if not ray.is_initialized():
+        try:
+            ray.init(
+                address=execution.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
+            )
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            raise UserError(f"no Ray cluster at '{execution.address}': {error}") from error
+    return ray
+
+
+@contextlib.contextmanager
+def _ray(execution: Execution) -> Iterator[Callable[[Work], Future]]:
+    """Tasks on a Ray cluster. A task whose node or process dies is started again elsewhere, and goes on from its checkpoint."""
+    ray = _connected(execution)
+    task = ray.remote(
+        num_cpus=execution.cores,
+        max_retries=RETRIES,
+        max_calls=1,  # a process of its own: memory goes with it
+        runtime_env={"env_vars": {"JAX_NUM_CPU_DEVICES": str(execution.cores)}},
+    )(_on_ray)
+    tasks = []
+
+    def start(work: Work) -> Future:
+        tasks.append(task.options(memory=_memory(work)).remote(cloudpickle.dumps(work), execution.cores))
+        return tasks[-1].future()
+
+    try:
+        yield start
+    finally:
+        for one in tasks:
+            with contextlib.suppress(Exception):
+                ray.cancel(one, force=True)
+        ray.shutdown()
+
+
+def _memory(work: Work) -> int:
+    return work.group.at_once * memory_needed(work.plan, work.group.agent, work.group.lanes[0].hypers)
+
+
+def _on_ray(cargo: bytes, cores: int) -> UserError | Stopped | None:
+    with _own_cores(cores):
+        return _labour(cargo, lambda: 0)
+
+
+@contextlib.contextmanager
+def _own_cores(count: int) -> Iterator[None]:
+    """Binds this process to cores that no other one of ours on this machine has; to none in particular if too few are free."""
+    with contextlib.ExitStack() as held:
+        claimed = []
+        for core in sorted(os.sched_getaffinity(0)):
+            ticket = held.enter_context(
+                (Path(tempfile.gettempdir()) / f"remanence-core-{os.getuid()}-{core}").open("w")
+            )
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(ticket, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                claimed.append(core)
+            if len(claimed) == count:
+                os.sched_setaffinity(0, claimed)
+                break
+        yield

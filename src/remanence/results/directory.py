@@ -1,0 +1,230 @@
+"""Writes a run: what was asked, what came out, and nothing that can run code.
+
+<out>/<experiment>/<hash of the description>/
+    description.json   everything needed to run it again, and the versions that ran it
+    lanes.parquet      one row per lane: contender, seed, every hyper-parameter, what became of it
+    curves.parquet     lane, tick, metric, value
+    maps.parquet       lane, tick, part, point, value    (only where an experiment keeps pictures)
+    log.jsonl          what happened when
+    lock               who writes here
+    layout.json        how lanes are cut into groups, while the run goes on
+    groups/<n>/        a group of lanes that is not finished: the same tables and log, and
+        progress.json      how far it is
+        so-far.parquet     curves of the lanes under way
+        checkpoint/        what it goes on from
+
+Files are replaced whole, so a reader or a crash never sees half of one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import resource
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TextIO
+
+import polars as pl
+
+from remanence.errors import UserError
+from remanence.results.store import TABLES, load, read_table
+
+
+class Directory:
+    """Tables, a log, and a lock."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from error
+        if not os.access(self.path, os.W_OK | os.X_OK):
+            raise UserError(f"cannot write to '{self.path}': permission denied or read-only; choose another --out")
+
+    @contextlib.contextmanager
+    def writing(self, patience: float = 0.0) -> Iterator[str]:
+        """Holds the directory for this process alone; gives the name of a process that held it and ended without saying so.
+
+        Waits for `patience` seconds if another one holds it.
+
+        The kernel lets go of the lock when its process ends, however it ends. The file tells who holds it, or held it last.
+        """
+        with (self.path / "lock").open("a+") as lock:
+            until = time.monotonic() + patience
+            while not (held := _try_lock(lock, self.path)) and time.monotonic() < until:
+                time.sleep(0.2)
+            lock.seek(0)
+            holder = lock.read().strip()
+            if not held:
+                raise UserError(
+                    f"'{self.path}' is being written by {holder or 'another process'}: wait for it, or choose another --out"
+                )
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
+            lock.flush()
+            try:
+                yield holder
+            finally:
+                lock.truncate(0)
+
+    def add(self, tables: dict[str, pl.DataFrame]) -> None:
+        """Puts rows into the tables, in the order of lanes; `lanes` goes last, so that a lane listed there is complete."""
+        for name in sorted(tables, key=lambda name: name == "lanes"):
+            new, listed = tables[name], self.lanes()
+            path = self.path / f"{name}.parquet"
+            if path.exists():
+                old = read_table(path).filter(~pl.col("lane").is_in(new["lane"].unique().to_list()))
+                if name != "lanes":  # rows of lanes that were not listed when the writer was cut off
+                    old = old.filter(pl.col("lane").is_in(listed))
+                new = pl.concat([old, new], how="diagonal_relaxed")
+            self.replace(path.name, new.sort("lane", maintain_order=True))
+
+    def lanes(self) -> list[int]:
+        """Lanes that are complete."""
+        path = self.path / "lanes.parquet"
+        return read_table(path)["lane"].to_list() if path.exists() else []
+
+    def tables(self) -> dict[str, pl.DataFrame]:
+        return {
+            name: read_table(self.path / f"{name}.parquet")
+            for name in TABLES
+            if (self.path / f"{name}.parquet").exists()
+        }
+
+    def replace(self, name: str, content: pl.DataFrame | dict[str, Any]) -> None:
+        """Writes a file in place of the one there."""
+        partial = self.path / f"{name}.{os.getpid()}.tmp"
+        try:
+            if isinstance(content, pl.DataFrame):
+                content.write_parquet(partial)
+            else:
+                partial.write_text(json.dumps(content, indent=2))
+            os.replace(partial, self.path / name)
+        except BaseException:
+            partial.unlink(missing_ok=True)
+            raise
+
+    def log(self, event: str, **facts: Any) -> None:
+        """One line of JSON, with the time and the memory this process has needed at most."""
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **facts, "memory_mib": memory})
+        with (self.path / "log.jsonl").open("a") as log:
+            log.write(line + "\n")
+
+
+class GroupDirectory(Directory):
+    """A group of lanes that is not finished."""
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoint"
+
+    def progress(self) -> dict[str, Any]:
+        """What the group said last; nothing if it has not begun."""
+        return read_json(self.path / "progress.json") or {}
+
+    def so_far(self) -> pl.DataFrame:
+        path = self.path / "so-far.parquet"
+        return read_table(path) if path.exists() else pl.DataFrame()
+
+
+class RunDirectory(Directory):
+    """One run."""
+
+    def __init__(self, out: Path, description: dict[str, Any]) -> None:
+        asked = {key: value for key, value in description.items() if key != "versions"}
+        self.hash = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+        super().__init__(out / description["experiment"] / self.hash)
+        self.description = description
+
+    @contextlib.contextmanager
+    def opened(self, restart: bool = False) -> Iterator[str]:
+        """Opens the run and holds it, like `writing`; with `restart`, empties it first."""
+        self.make()
+        with self.writing() as holder:
+            if restart:
+                for entry in self.path.iterdir():
+                    if entry.is_dir():
+                        shutil.rmtree(entry)
+                    elif entry.name != "lock":
+                        entry.unlink()
+            self.open()
+            yield holder
+
+    def open(self) -> None:
+        """Makes the directory, or checks that the one there is ours to continue."""
+        self.make()
+        if (self.path / "description.json").exists():
+            load(self.path)  # refuses what is damaged or of another version
+        else:
+            self.replace("description.json", self.description)
+
+    def group(self, number: int) -> GroupDirectory:
+        return GroupDirectory(self.path / "groups" / f"{number:04d}")
+
+    def take_in(self, group: GroupDirectory) -> None:
+        """Makes a finished group part of the run."""
+        self.add(group.tables())
+        with (self.path / "log.jsonl").open("a") as log:
+            log.write((group.path / "log.jsonl").read_text())
+        shutil.rmtree(group.path)
+
+    def layout(self) -> dict[str, Any]:
+        """How lanes were cut when the run began; nothing if it has not begun or is finished."""
+        return read_json(self.path / "layout.json") or {}
+
+    def settle(self, layout: dict[str, Any]) -> None:
+        """Notes how lanes are cut; refuses if the run was begun otherwise and has checkpoints that would be lost."""
+        found = self.layout()
+        if found and found != layout and any(self.path.glob("groups/*/checkpoint/*")):
+            raise UserError(
+                f"'{self.path}' was begun with {_words(found)}, now asked for {_words(layout)}: "
+                "give the same again, or begin anew with --restart"
+            )
+        if found != layout:
+            shutil.rmtree(self.path / "groups", ignore_errors=True)
+            self.replace("layout.json", layout)
+
+    def tidy(self) -> None:
+        """Removes what a finished run no longer needs."""
+        shutil.rmtree(self.path / "groups", ignore_errors=True)
+        (self.path / "layout.json").unlink(missing_ok=True)
+
+
+def groups_under_way(run: Path) -> list[GroupDirectory]:
+    """The groups of a run that have begun and are not finished."""
+    return [GroupDirectory(path) for path in sorted(run.glob("groups/*"))]
+
+
+def read_json(path: Path) -> Any:
+    """What a file holds; None if it is missing or not whole."""
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _try_lock(lock: TextIO, path: Path) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise UserError(
+            f"cannot lock '{path}' ({error.strerror}): its file system must know locks; choose another --out"
+        ) from error
+    return True
+
+
+def _words(layout: dict[str, Any]) -> str:
+    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items())

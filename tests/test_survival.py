@@ -358,7 +358,9 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     )
     while together.poll() is None and not any((tmp_path / "jobs").glob("*/*/groups/*/checkpoint/1")):
         time.sleep(0.02)
-    children = Path(f"/proc/{together.pid}/task/{together.pid}/children").read_text().split()
+    children = [
+        one for task in Path(f"/proc/{together.pid}/task").glob("*/children") for one in task.read_text().split()
+    ]
     workers = [child for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
     assert workers
     os.kill(int(workers[0]), signal.SIGKILL)

@@ -14,6 +14,7 @@ import os
 import signal
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -77,7 +78,7 @@ def _together(
     console: Console,
 ) -> None:
     """Starts all groups and waits for them, showing how far they are together."""
-    stop = works[0].path.parent.parent / STOP
+    stop = _stop_file(works[0])
     stop.unlink(missing_ok=True)
     running = {start(work): work for work in works}
     pages = {work.path: 0 for work in works}
@@ -97,33 +98,41 @@ def _together(
                 rate += news.get("steps_per_second", 0.0)
             for future in finished:
                 work, error = running.pop(future), future.result()
-                if isinstance(error, UserError):
-                    stop.touch()  # what failed here would fail elsewhere
-                    raise error
                 if error is None:
                     pages[work.path] = work.pages
                     on_done(work)
+                elif not isinstance(error, Stopped):
+                    stop.touch()  # what failed here would fail elsewhere
+                    raise error
             advance(sum(pages.values()), rate)
             if number and (not running or time.monotonic() - gone > SECONDS_TO_STOP):
                 raise Stopped(number)
 
 
-def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> UserError | Stopped | None:
-    """What every worker does; errors a person can mend are handed back, not raised across processes."""
+def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
+    """What every worker does; errors are handed back, not raised across processes."""
     work: Work = cloudpickle.loads(cargo)
-    stop = work.path.parent.parent / STOP
+    stop = _stop_file(work)
+
+    def asked() -> int:
+        return asked_to_stop() or (signal.SIGINT if stop.exists() else 0)
+
+    def warn(text: str) -> None:
+        work.directory.log("warning", text=text)
+
     try:
-        live(
-            work,
-            make_driver(work.plan, work.group.agent),
-            lambda: asked_to_stop() or (signal.SIGINT if stop.exists() else 0),
-            lambda *_: None,
-            lambda text: work.directory.log("warning", text=text),
-            PATIENCE,
-        )
-    except (UserError, Stopped) as error:
+        if asked():  # it waited for its turn until the others were stopped
+            raise Stopped(asked())
+        live(work, make_driver(work.plan, work.group.agent), asked, lambda *_: None, warn, PATIENCE)
+    except Exception as error:
+        if not isinstance(error, UserError | Stopped):
+            warn(traceback.format_exc())
         return error
     return None
+
+
+def _stop_file(work: Work) -> Path:
+    return work.path.parent.parent / STOP
 
 
 @contextlib.contextmanager
@@ -133,7 +142,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
     everything = sorted(os.sched_getaffinity(0))
     shares = [everything[n * execution.cores : (n + 1) * execution.cores] or everything for n in range(execution.jobs)]
 
-    def in_a_process(cargo: bytes) -> UserError | Stopped | None:
+    def in_a_process(cargo: bytes) -> Exception | None:
         cores = shares.pop()
         try:
             for _ in range(RETRIES):
@@ -213,7 +222,7 @@ def _memory(work: Work) -> int:
     return work.group.at_once * memory_needed(work.plan, work.group.agent, work.group.lanes[0].hypers)
 
 
-def _on_ray(cargo: bytes, cores: int) -> UserError | Stopped | None:
+def _on_ray(cargo: bytes, cores: int) -> Exception | None:
     with _own_cores(cores):
         return _labour(cargo, lambda: 0)
 

@@ -108,7 +108,7 @@ class _Living:
         self.kept_at = self.told_at = self.logged_at = self.started
         self.wait = work.checkpoint_every or CHECKPOINT_EVERY
         self.directory.log("begun" if state is None else "resumed", **self._facts())
-        self.scalars = _Scalars(work, self.batch.progress.pages // len(self.lanes)) if work.tensorboard else None
+        self.scalars = _Scalars(work) if work.tensorboard else None
 
     def live(self, asked_to_stop: Callable[[], int], on_progress: Advance) -> None:
         while not self.batch.over:
@@ -124,6 +124,7 @@ class _Living:
         self._write_finished()
         if self.scalars:
             self.scalars.write(self.directory.tables().get("curves", pl.DataFrame()))
+            self.scalars.writer.close()
         self.directory.log("done", **self._facts())
         shutil.rmtree(self.directory.checkpoints, ignore_errors=True)
 
@@ -189,14 +190,16 @@ class _Living:
 class _Scalars:
     """Curves for TensorBoard: the mean over the lanes of the group, as far as all of them are."""
 
-    def __init__(self, work: Work, begin: int) -> None:
+    def __init__(self, work: Work) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
             raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
         place = work.path.parent.parent / "tensorboard" / f"{work.group.label}-{work.group.number:04d}"
-        self.writer = SummaryWriter(str(place), purge_step=begin)
-        self.written = begin
+        self.writer = SummaryWriter(
+            str(place), purge_step=0
+        )  # a run that goes on writes its curve again from the start
+        self.written = 0
 
     def write(self, curves: pl.DataFrame) -> None:
         """Appends what is new up to the tick that all lanes have reached."""

@@ -8,6 +8,7 @@
     log.jsonl          what happened when
     lock               who writes here
     layout.json        how lanes are cut into groups, while the run goes on
+    stop               asks all who work on the run to keep what they have and stop
     groups/<n>/        a group of lanes that is not finished: the same tables and log, and
         progress.json      how far it is
         so-far.parquet     curves of the lanes under way
@@ -198,7 +199,8 @@ class RunDirectory(Directory):
     def tidy(self) -> None:
         """Removes what a finished run no longer needs."""
         shutil.rmtree(self.path / "groups", ignore_errors=True)
-        (self.path / "layout.json").unlink(missing_ok=True)
+        for name in ("layout.json", "stop"):
+            (self.path / name).unlink(missing_ok=True)
 
 
 def groups_under_way(run: Path) -> list[GroupDirectory]:

@@ -1,0 +1,155 @@
+"""All that a Jelly Bean World remembers, as flat arrays that grow, and how it is packed to be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from remanence.errors import UserError
+from remanence.worlds.jellybean.items import JellyBean
+
+NEVER = np.iinfo(np.int64).max
+ROWS, SLOTS, PATCHES, CODES, GONE, LONGEST = range(6)  # columns of `used`
+
+
+class Memory(NamedTuple):
+    """The state of all lanes. Patches are kept sparsely: a list of items each, in one pool of codes per lane.
+
+    The code of an item is kind · 4ᵇ + x · 2ᵇ + y, x and y within its patch, b bits each. The patches of a row of the map (equal y)
+    have consecutive slots in the order of x; rows are in the order of y.
+    """
+
+    rng: np.ndarray  # [lanes]  the state of the random number generator
+    place: np.ndarray  # [lanes, 2]  where the agent is, x and y
+    time: np.ndarray  # [lanes]  steps taken
+    collected: np.ndarray  # [lanes, kinds]  since the beginning
+    used: np.ndarray  # [lanes, 6]  how much of each pool is in use; and the number of patches in the longest row
+
+    row_y: np.ndarray  # [lanes, rows]
+    row_start: np.ndarray  # [lanes, rows]  its first slot
+    row_count: np.ndarray  # [lanes, rows]  patches in it
+    row_room: np.ndarray  # [lanes, rows]  slots it may use
+
+    slots: np.ndarray  # [lanes, slots]  the number of a patch
+
+    patch_x: np.ndarray  # [lanes, patches]
+    patch_y: np.ndarray  # [lanes, patches]
+    patch_fixed: np.ndarray  # [lanes, patches]  whether it is never sampled again
+    patch_start: np.ndarray  # [lanes, patches]  its first code
+    patch_count: np.ndarray  # [lanes, patches]  items in it, with collected ones that still act on new terrain
+    patch_room: np.ndarray  # [lanes, patches]  codes it may use
+    patch_gone: np.ndarray  # [lanes, patches]  where its times of deletion begin; −1 if nothing was ever collected here
+    patch_due: np.ndarray  # [lanes, patches]  when the next collected item stops to act
+
+    codes: np.ndarray  # [lanes, codes]  items
+    gone: np.ndarray  # [lanes, times]  when the items of some patches were collected; 0 for those still there
+
+
+POOLS = {name: column for column, names in enumerate(("row_y row_start row_count row_room", "slots",
+    "patch_x patch_y patch_fixed patch_start patch_count patch_room patch_gone patch_due", "codes", "gone"))
+    for name in names.split()}  # fmt: skip
+TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16, "gone": np.int64}
+
+
+def empty(rules: JellyBean, lanes: int) -> Memory:
+    """Lanes of which nothing is known yet."""
+    sizes = np.zeros(len(POOLS), int)
+    fresh = {
+        "rng": np.zeros(lanes, np.int64),
+        "place": np.zeros((lanes, 2), np.int64),
+        "time": np.zeros(lanes, np.int64),
+        "collected": np.zeros((lanes, rules.num_kinds), np.int64),
+        "used": np.zeros((lanes, LONGEST + 1), np.int64),
+    }
+    pools = {name: np.zeros((lanes, sizes[column]), TYPES.get(name, np.int32)) for name, column in POOLS.items()}
+    return Memory(**fresh, **pools)
+
+
+def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
+    """The same memory if each of these lanes has room for whatever may happen in its next step, else a larger copy."""
+    cells = rules.patch_size**2
+    used = memory.used[lanes]
+    needed = used[:, : GONE + 1].copy()
+    needed[:, ROWS] += 4
+    needed[:, SLOTS] += 4 * (2 * used[:, LONGEST] + 16)  # each of four rows may move to a larger place
+    needed[:, PATCHES] += 16
+    needed[:, CODES] += 2 * 16 * cells  # when a patch is copied, and again when it has been sampled
+    needed[:, GONE] += cells
+    room = np.array([memory.row_y.shape[1], memory.slots.shape[1], memory.patch_x.shape[1], memory.codes.shape[1],
+        memory.gone.shape[1]])  # fmt: skip
+    short = (needed > room).any(axis=0)
+    if not short.any():
+        return memory
+    larger = {}
+    if short[CODES]:
+        memory = _compacted(memory, needed[:, CODES].max() - used[:, CODES].min(), room[CODES])
+    for name, column in POOLS.items():
+        if short[column] and column != CODES:
+            old = getattr(memory, name)
+            new = np.zeros((len(old), 2 * needed[:, column].max()), old.dtype)
+            most = memory.used[:, column].max()
+            new[:, :most] = old[:, :most]
+            larger[name] = new
+    return memory._replace(**larger)
+
+
+def _compacted(memory: Memory, reserve: int, room: int) -> Memory:
+    """Codes without the gaps that patches left when they moved, in twice the room if more than half would stay filled."""
+    live = memory.patch_count.sum(axis=1, dtype=np.int64)
+    size = max(room, 2 * (int(live.max()) + reserve))
+    codes = np.zeros((len(live), size), np.uint16)
+    start, chosen = memory.patch_start.copy(), memory.patch_room.copy()
+    used = memory.used.copy()
+    for lane, patches in enumerate(memory.used[:, PATCHES]):
+        counts = memory.patch_count[lane, :patches].astype(np.int64)
+        ends = np.cumsum(counts)
+        begins = ends - counts
+        total = int(counts.sum())
+        picked = np.repeat(memory.patch_start[lane, :patches] - begins, counts) + np.arange(total)
+        codes[lane, :total] = memory.codes[lane, picked]
+        start[lane, :patches], chosen[lane, :patches] = begins, counts
+        used[lane, CODES] = total
+    return memory._replace(codes=codes, patch_start=start, patch_room=chosen, used=used)
+
+
+def pack(memory: Memory) -> dict[str, np.ndarray]:
+    """Everything as plain arrays, pools without their unused ends: lane after lane, in one dimension."""
+    packed = {name: array.copy() for name, array in memory._asdict().items() if name not in POOLS}
+    for name, column in POOLS.items():
+        pool = getattr(memory, name)
+        packed[name] = np.concatenate([pool[lane, :used] for lane, used in enumerate(memory.used[:, column])])
+    return packed
+
+
+def unpack(packed: Mapping[str, np.ndarray], rules: JellyBean) -> Memory:
+    """The memory that was packed."""
+    missing = [name for name in Memory._fields if name not in packed]
+    if missing:
+        raise UserError(f"this is not the state of a Jelly Bean World: it has no '{missing[0]}'")
+    used = np.asarray(packed["used"])
+    blank = empty(rules, len(used))
+    arrays = {}
+    for name in Memory._fields:
+        array, expected = np.asarray(packed[name]), getattr(blank, name)
+        length = (int(used[:, POOLS[name]].sum()),) if name in POOLS else expected.shape
+        if array.shape != length or array.dtype != expected.dtype:
+            raise UserError(
+                f"the state of a Jelly Bean World does not fit these rules: '{name}' is {array.dtype} {array.shape}, "
+                f"it should be {expected.dtype} {length}"
+            )
+        if name in POOLS:
+            sizes = used[:, POOLS[name]]
+            pool = np.zeros((len(used), sizes.max(initial=0)), array.dtype)
+            for lane, part in enumerate(np.split(array, np.cumsum(sizes)[:-1])):
+                pool[lane, : len(part)] = part
+            arrays[name] = pool
+        else:
+            arrays[name] = array.copy()
+    return Memory(**arrays)
+
+
+def size_in_bytes(memory: Memory) -> int:
+    """What is in use, without room for growth."""
+    return sum(array.nbytes for array in pack(memory).values())

@@ -1,0 +1,158 @@
+"""Many Jelly Bean Worlds, stepped together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from remanence.errors import UserError
+from remanence.worlds.jellybean import memory as memories
+from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.patches import surround
+from remanence.worlds.jellybean.random import MODULUS, seeded
+from remanence.worlds.jellybean.sampling import sample, scratch, tables
+from remanence.worlds.jellybean.walking import (
+    FARTHEST,
+    MOVES_X,
+    MOVES_Y,
+    NO_TERRAIN,
+    TOO_FAR,
+    blank_sight,
+    core_of,
+    look,
+    walk,
+)
+
+ACTIONS = ("up", "left", "right", "down")
+FIRST_TIMES = 10  # so many times more iterations are spent where an agent begins
+
+
+class JellyBeanWorlds:
+    """Infinite maps of items, one per lane, each with one agent that starts at (0, 0).
+
+    The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
+    cell it enters is collected. Terrain is made when the agent first comes near, and stays; nothing grows again.
+
+    The four `views`, `finds`, `places` and `collected` are arrays that steps write into: copy what must last.
+    """
+
+    def __init__(self, rules: JellyBean, seeds: Sequence[int], threads: int = 1) -> None:
+        """`threads` work on lanes that need new terrain at the same time; worlds do not depend on it."""
+        for seed in seeds:
+            if not 0 <= seed < MODULUS:
+                raise UserError(f"a seed must be at least 0 and less than 2³¹ − 1; got {seed}")
+        if 0 in seeds:
+            warnings.warn("seed 0 is the same Jelly Bean World as seed 1", stacklevel=2)
+        self._prepare(rules, len(seeds), threads)
+        self._memory = memories.empty(rules, len(seeds))
+        self._memory.rng[:] = [seeded(int(seed)) for seed in seeds]
+        self._make_terrain(np.arange(len(seeds)), FIRST_TIMES * rules.iterations)
+        look(self._memory, self._sight, rules.patch_size, self.views)
+
+    def _prepare(self, rules: JellyBean, lanes: int, threads: int) -> None:
+        if lanes < 1:
+            raise UserError("at least one seed is needed: one for each world")
+        if threads < 1:
+            raise UserError(f"at least one thread is needed; got {threads}")
+        self.rules, self.lanes = rules, lanes
+        self.views = np.zeros((lanes, rules.view, rules.view), np.uint8)
+        self.finds = np.zeros(lanes, np.uint8)
+        self._sight = blank_sight(rules, lanes)
+        self._tables = tables(rules)
+        self._scratches = [scratch(rules) for _ in range(min(threads, lanes))]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    @property
+    def places(self) -> np.ndarray:
+        """[lanes, 2] where the agents are, x to the right and y upwards."""
+        return self._memory.place
+
+    @property
+    def collected(self) -> np.ndarray:
+        """[lanes, kinds] how many items of each kind were collected since the beginning."""
+        return self._memory.collected
+
+    @property
+    def time(self) -> np.ndarray:
+        """[lanes] steps taken."""
+        return self._memory.time
+
+    def observe(self) -> np.ndarray:
+        """[lanes, view, view] what is seen, by x and by y upwards: 0 for nothing, else 1 + the kind of the item."""
+        return self.views
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moves every agent: 0 up, 1 left, 2 right, 3 down.
+
+        Returns: what is then seen, as `observe`, and what was collected, [lanes]: 0 for nothing, else 1 + the kind of the item.
+        """
+        self._walk(np.asarray(actions)[None], self.views[None], self.finds[None])
+        return self.views, self.finds
+
+    def walk(self, actions: np.ndarray, views: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Many steps at once, [steps, lanes]; the same as `step` after `step`.
+
+        Returns: all views, [steps, lanes, view, view], or only the last one as [lanes, view, view]; all finds, [steps, lanes].
+        """
+        actions = np.asarray(actions)
+        seen = np.empty((len(actions) if views else 1, *self.views.shape), np.uint8)
+        finds = np.zeros(actions.shape, np.uint8)
+        if len(actions):
+            self._walk(actions, seen, finds)
+            self.views[:], self.finds[:] = seen[-1], finds[-1]
+        return seen if views else self.views, finds
+
+    def _walk(self, actions: np.ndarray, views: np.ndarray, finds: np.ndarray) -> None:
+        if actions.shape[1:] != (self.lanes,):
+            raise UserError(f"{self.lanes} worlds need as many actions; got the shape {actions.shape[1:]}")
+        if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= len(ACTIONS):
+            raise UserError("actions are 0 (up), 1 (left), 2 (right) and 3 (down)")
+        rules = self.rules
+        actions = actions.astype(np.int8, copy=False)
+        self._sight.taken[:] = 0
+        while not walk(
+            self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, finds
+        ):
+            status = self._sight.status
+            if (status == TOO_FAR).any():
+                raise UserError(f"agents cannot go farther than {FARTHEST} cells from the start: begin a new world")
+            self._memory = memories.with_room(self._memory, rules, np.flatnonzero(status))
+            lanes = np.flatnonzero(status == NO_TERRAIN)
+            self._make_terrain(lanes, rules.iterations, actions[self._sight.taken[lanes], lanes])
+
+    def _make_terrain(self, lanes: np.ndarray, iterations: int, actions: np.ndarray | None = None) -> None:
+        """New terrain where these lanes are, or where their actions lead."""
+        self._memory = memories.with_room(self._memory, self.rules, lanes)
+        targets = self._memory.place[lanes]
+        if actions is not None:
+            targets = targets + np.stack([MOVES_X[actions], MOVES_Y[actions]], axis=-1)
+        shares = min(len(self._scratches), len(lanes))
+
+        def work(share: int) -> None:
+            for lane, (x, y) in zip(lanes[share::shares].tolist(), targets[share::shares].tolist(), strict=True):
+                core = core_of(x, self.rules.patch_size), core_of(y, self.rules.patch_size)
+                around, wanted = surround(self._memory, lane, *core)
+                sample(self._memory, lane, around, wanted, iterations, self._tables, self._scratches[share])
+
+        if self._pool and shares > 1:
+            list(self._pool.map(work, range(shares)))
+        else:
+            for share in range(shares):
+                work(share)
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on later, as plain arrays."""
+        return memories.pack(self._memory)
+
+    @classmethod
+    def restore(cls, rules: JellyBean, state: Mapping[str, np.ndarray], threads: int = 1) -> JellyBeanWorlds:
+        """Worlds that go on from a `state`, bit for bit."""
+        worlds = cls.__new__(cls)
+        memory = memories.unpack(state, rules)
+        worlds._prepare(rules, len(memory.time), threads)
+        worlds._memory = memory
+        look(memory, worlds._sight, rules.patch_size, worlds.views)
+        return worlds

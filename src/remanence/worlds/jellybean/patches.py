@@ -6,7 +6,7 @@ import numba
 import numpy as np
 
 from remanence.worlds.jellybean.memory import CODES, LONGEST, NEVER, PATCHES, ROWS, SLOTS, Memory
-from remanence.worlds.jellybean.random import draw
+from remanence.worlds.jellybean.random import U, draw
 
 BLOCK = 6  # patches along the side of the surroundings: the 2 × 2 core, those sampled with it, and those they feel
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -165,12 +165,16 @@ def _new_patch(memory: Memory, lane: int, x: int, y: int) -> int:
 def _draw_patch(memory: Memory, lane: int) -> int:
     """Some patch: a row, all equally likely (instead of an empty one, the next that is not), then a patch of the row."""
     rows = memory.used[lane, ROWS]
-    memory.rng[lane] = draw(memory.rng[lane])
-    row = memory.rng[lane] % rows
+    row = _draw_below(memory, lane, rows)
     while memory.row_count[lane, row] == 0:
         row = (row + 1) % rows
-    memory.rng[lane] = draw(memory.rng[lane])
-    return memory.slots[lane, memory.row_start[lane, row] + memory.rng[lane] % memory.row_count[lane, row]]
+    return memory.slots[lane, memory.row_start[lane, row] + _draw_below(memory, lane, memory.row_count[lane, row])]
+
+
+@compiled
+def _draw_below(memory: Memory, lane: int, bound: int) -> int:
+    memory.rng[lane] = draw(U(memory.rng[lane]))
+    return memory.rng[lane] % bound
 
 
 @compiled

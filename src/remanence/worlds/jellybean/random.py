@@ -1,26 +1,32 @@
-"""The generator of the original simulator: x ← 48271 x mod 2³¹ − 1."""
+"""The generator of the original simulator: x ← 48271 x mod 2³¹ − 1.
+
+Kernels compute with unsigned integers: they spare the compiler the question whether an index counts from the end.
+"""
 
 from __future__ import annotations
 
 import numba
+import numpy as np
 
+U = np.uint64
 MODULUS = 2**31 - 1
-STEP = 48271
-JUMPS = tuple(pow(STEP, count, MODULUS) for count in range(6))  # x · JUMPS[k] is k numbers further
+# x · JUMPS[k] is k numbers further: all draws of a proposal can be computed at the same time instead of one after another.
+JUMPS = tuple(U(pow(48271, count, MODULUS)) for count in range(6))
+_NEXT, _MASK, _BITS = JUMPS[1], U(MODULUS), U(31)
 
 
 @numba.njit(cache=True, nogil=True)
-def jump(state: int, factor: int) -> int:
+def jump(state: U, factor: U) -> U:
     """x · factor mod 2³¹ − 1 without a division: bits above the 31st count as much as the lowest ones."""
     product = state * factor
-    folded = (product & MODULUS) + (product >> 31)
-    return folded - MODULUS if folded >= MODULUS else folded
+    folded = (product & _MASK) + (product >> _BITS)
+    return folded - _MASK if folded >= _MASK else folded
 
 
 @numba.njit(cache=True, nogil=True)
-def draw(state: int) -> int:
+def draw(state: U) -> U:
     """The next number, which is also the next state."""
-    return jump(state, STEP)
+    return jump(state, _NEXT)
 
 
 def seeded(seed: int) -> int:

@@ -1,7 +1,6 @@
 """Metropolis–Hastings sampling of the items in new patches: items are born and die, one proposal at a time.
 
-A set of items has log-probability Σ intensity + Σ interaction over ordered pairs, up to a constant. What an item of each kind would feel in
-each cell is kept in a field, so that a proposal reads one number and only an accepted one costs work.
+What an item of each kind would feel in each cell is kept in a field, so that a proposal reads one number and only an accepted one costs work.
 """
 
 from __future__ import annotations
@@ -12,236 +11,189 @@ from typing import NamedTuple
 import numba
 import numpy as np
 
+from remanence.worlds.jellybean.energy import FINENESS, HIGHEST, LOWEST, Energy, grid
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.memory import CODES, Memory
 from remanence.worlds.jellybean.patches import BLOCK
-from remanence.worlds.jellybean.random import JUMPS, MODULUS, jump
+from remanence.worlds.jellybean.random import JUMPS, MODULUS, U, jump
+from remanence.worlds.jellybean.vector import VECTOR, add_vector
 
 SPARE = 4  # codes of room for growth when a patch is moved
-LOWEST, FINENESS = -22.0, 64  # the logarithm of the smallest random number is −21.5
-VECTOR = 8  # numbers that a processor adds at once
+MOST = 16  # patches that are sampled together
+F = np.float32
+ZERO, ONE = U(0), U(1)
 _, ONCE, TWICE, THRICE, FOUR_TIMES, FIVE_TIMES = JUMPS
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
-class Tables(NamedTuple):
-    """The rules as numbers to look up."""
+class Bench(NamedTuple):
+    """Where the surroundings of one agent are sampled."""
 
-    patch_size: int
-    cell_bits: int
-    reach: int
-    intensity: np.ndarray  # [kinds]
-    influence: np.ndarray  # [kinds, kinds, 2 reach + 1, width]  what an item does to the field of each kind around it, by x and y
-    extent: np.ndarray  # [kinds, kinds]  how far it does so; −1 if it does nothing
-    width: np.ndarray  # [kinds, kinds]  of a line of influence, a multiple of VECTOR
-    logarithms: np.ndarray  # [cells + 2]
-    surely: np.ndarray  # [bins]  a random number below it accepts whatever the exact gain in this bin
-    hardly: np.ndarray  # [bins]  a random number from it on rejects
-
-
-class Scratch(NamedTuple):
-    """Where one set of surroundings is sampled."""
-
-    field: np.ndarray  # [kinds · plane]
+    size: int  # of a patch
+    bits: int  # of a coordinate in a patch
+    reach: int  # of items
+    line: int  # cells of the field from one x to the next
+    field: np.ndarray  # [kinds · plane]  what an item would feel
     filled: np.ndarray  # [plane]  whether there is an item
-    items: np.ndarray  # [16, cells]  codes of the items of each sampled patch
-    line: int  # cells from one x to the next
+    items: np.ndarray  # [patches · cells]  codes of the items of each sampled patch
+    counts: np.ndarray  # [patches]  how many there are
+    origins: np.ndarray  # [patches]  where its lower left cell is in the field
 
 
-def tables(rules: JellyBean) -> Tables:
-    kinds, reach = rules.num_kinds, rules.reach
-    across = np.arange(-reach, reach + 1)
-    squared = across[:, None] ** 2 + across**2  # [2 reach + 1, 2 reach + 1]
-    influence = np.zeros((kinds, kinds, 2 * reach + 1, _whole_vectors(2 * reach + 1)), np.float32)
-    extent, width = np.full((kinds, kinds), -1), np.zeros((kinds, kinds), np.int64)
-    for one, item in enumerate(rules.items):
-        for other, partner in enumerate(rules.items):
-            boxes = [box for box in (item.interactions[other], partner.interactions[one]) if box]
-            far = max((box.reach for box in boxes), default=0)
-            if far:
-                near = slice(reach - far, reach + far + 1)
-                felt = sum(box.at(squared[near, near]) for box in boxes)
-                felt[far, far] = 0.0  # an item does not feel itself
-                influence[one, other, : 2 * far + 1, : 2 * far + 1] = felt
-                extent[one, other], width[one, other] = far, _whole_vectors(2 * far + 1)
-    counts = np.arange(rules.patch_size**2 + 2)
-    # A bin wider on both sides, because the gain that chooses the bin is rounded.
-    bins = LOWEST + (np.arange((2 - LOWEST) * FINENESS) + np.array([[-1], [2]])) / FINENESS
-    surely, hardly = np.clip(np.exp(bins) * 2.0**31, 0, 2.0**31).astype(np.int64)
-    hardly[bins[1] >= 0] = 2**31
-    return Tables(
-        rules.patch_size,
-        rules.cell_bits,
-        reach,
-        np.array([item.intensity for item in rules.items], np.float32),
-        influence,
-        extent,
-        width,
-        np.log(np.maximum(counts, 1)).astype(np.float32),
-        surely,
-        hardly,
+def bench(rules: JellyBean) -> Bench:
+    line, plane = grid(rules)
+    return Bench(
+        size=rules.patch_size,
+        bits=rules.cell_bits,
+        reach=rules.reach,
+        line=line,
+        field=np.zeros(rules.num_kinds * plane, np.float32),
+        filled=np.zeros(plane, np.bool_),
+        items=np.zeros(MOST * rules.patch_size**2, np.uint16),
+        counts=np.zeros(MOST, np.uint64),
+        origins=np.zeros(MOST, np.uint64),
     )
-
-
-def scratch(rules: JellyBean) -> Scratch:
-    line = 4 * rules.patch_size + 4 * rules.reach
-    plane = line * line + VECTOR
-    cells = rules.patch_size**2
-    field = np.zeros(rules.num_kinds * plane, np.float32)
-    return Scratch(field, np.zeros(plane, np.bool_), np.zeros((16, cells), np.uint16), line)
-
-
-def _whole_vectors(length: int) -> int:
-    return math.ceil(length / VECTOR) * VECTOR
 
 
 @compiled
 def sample(
-    memory: Memory,
-    lane: int,
-    around: np.ndarray,
-    wanted: np.ndarray,
-    iterations: int,
-    tables: Tables,
-    scratch: Scratch,
+    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, iterations: int, energy: Energy, bench: Bench
 ) -> None:
     """Samples the wanted patches, [6, 6], among those around, [6, 6], and fixes the four in the middle."""
-    patches = np.empty(16, np.int64)
-    origins = np.empty(16, np.int64)
-    counts = np.empty(16, np.int64)
-    number = 0
-    for j in range(BLOCK):
+    patches = np.empty(MOST, np.int64)
+    cells, number = bench.size * bench.size, 0
+    _spread(memory, lane, around, wanted, energy, bench)
+    for j in range(BLOCK):  # row by row
         for i in range(BLOCK):
             if wanted[i, j]:
-                patches[number] = around[i, j]
-                origins[number] = _origin(i, j, tables, scratch)
+                patch = patches[number] = around[i, j]
+                start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
+                bench.items[number * cells : number * cells + count] = memory.codes[lane, start : start + count]
+                bench.counts[number], bench.origins[number] = count, _origin(i, j, bench)
                 number += 1
-    _spread(memory, lane, around, wanted, tables, scratch)
+    memory.rng[lane] = _propose(U(memory.rng[lane]), iterations, number, energy, bench)
     for index in range(number):
-        start, counts[index] = memory.patch_start[lane, patches[index]], memory.patch_count[lane, patches[index]]
-        scratch.items[index, : counts[index]] = memory.codes[lane, start : start + counts[index]]
-    state = memory.rng[lane]
-    memory.rng[lane] = _propose(state, iterations, origins[:number], counts[:number], tables, scratch)
-    for index in range(number):
-        _keep(memory, lane, patches[index], scratch.items[index, : counts[index]])
-    memory.patch_fixed[lane, around[2, 2]] = memory.patch_fixed[lane, around[2, 3]] = True
-    memory.patch_fixed[lane, around[3, 2]] = memory.patch_fixed[lane, around[3, 3]] = True
+        items = bench.items[index * cells : index * cells + np.int64(bench.counts[index])]
+        _keep(memory, lane, patches[index], items)
+    for i in range(2, 4):
+        for j in range(2, 4):
+            memory.patch_fixed[lane, around[i, j]] = True
 
 
 @compiled
-def _origin(i: int, j: int, tables: Tables, scratch: Scratch) -> int:
-    """The place of the lower left cell of a patch; what lies outside the sampled 4 × 4 has twice the reach around it."""
-    x = 2 * tables.reach + (i - 1) * tables.patch_size
-    y = 2 * tables.reach + (j - 1) * tables.patch_size
-    return x * scratch.line + y
+def _origin(i: int, j: int, bench: Bench) -> int:
+    """Where the lower left cell of a patch of the surroundings is in the field."""
+    return (2 * bench.reach + (i - 1) * bench.size) * bench.line + 2 * bench.reach + (j - 1) * bench.size
 
 
 @compiled
 def _spread(
-    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, tables: Tables, scratch: Scratch
+    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, bench: Bench
 ) -> None:
-    """The field, and which cells are filled, from all items that wanted patches can feel."""
-    scratch.field[:] = 0.0
-    scratch.filled[:] = False
-    size, bits, reach = tables.patch_size, tables.cell_bits, tables.reach
+    """Fills the field from all items that can be felt in wanted patches."""
+    bench.field[:] = 0.0
+    bench.filled[:] = False
+    size, bits, mask = bench.size, bench.bits, (1 << bench.bits) - 1
     columns, rows = np.flatnonzero(wanted.sum(axis=1)), np.flatnonzero(wanted.sum(axis=0))
-    left, right = columns[0] * size - reach, (columns[-1] + 1) * size + reach
-    low, high = rows[0] * size - reach, (rows[-1] + 1) * size + reach
-    mask = (1 << bits) - 1
+    left, right = columns[0] * size - bench.reach, (columns[-1] + 1) * size + bench.reach
+    low, high = rows[0] * size - bench.reach, (rows[-1] + 1) * size + bench.reach
     for i in range(BLOCK):
         for j in range(BLOCK):
-            if around[i, j] < 0:
+            patch = around[i, j]
+            if patch < 0:
                 continue
-            start, count = memory.patch_start[lane, around[i, j]], memory.patch_count[lane, around[i, j]]
-            for index in range(start, start + count):
+            start = memory.patch_start[lane, patch]
+            for index in range(start, start + memory.patch_count[lane, patch]):
                 code = np.int64(memory.codes[lane, index])
                 x, y = (code >> bits) & mask, code & mask
                 if left <= i * size + x < right and low <= j * size + y < high:
-                    cell = _origin(i, j, tables, scratch) + x * scratch.line + y
-                    scratch.filled[cell] = True
-                    _radiate(code >> (2 * bits), cell, np.float32(1.0), tables, scratch)
+                    cell = _origin(i, j, bench) + x * bench.line + y
+                    bench.filled[cell] = True
+                    _radiate(code >> (2 * bits), cell, F(1.0), energy, bench.field)
 
 
 @compiled
-def _radiate(kind: int, cell: int, sign: float, tables: Tables, scratch: Scratch) -> None:
+def _radiate(kind: int, cell: int, sign: F, energy: Energy, field: np.ndarray) -> None:
     """Adds what an item does to the field, or takes it away."""
-    plane = len(scratch.filled)
-    field = scratch.field
-    for other in range(len(tables.intensity)):
-        extent = tables.extent[kind, other]
-        if extent > 0:
-            width = tables.width[kind, other]
-            corner = other * plane + cell - extent * scratch.line - extent
-            for x in range(2 * extent + 1):
-                line = corner + x * scratch.line
-                influence = tables.influence[kind, other, x]
-                target = field[line : line + width]
-                for y in range(width):
-                    target[y] += sign * influence[y]
+    for stroke in range(energy.first_stroke[kind], energy.first_stroke[kind + 1]):
+        add_vector(field, cell + energy.stroke_place[stroke], sign, energy.strokes, stroke * VECTOR)
 
 
 @compiled
-def _propose(
-    state: int, iterations: int, origins: np.ndarray, counts: np.ndarray, tables: Tables, scratch: Scratch
-) -> int:
-    """Births and deaths in each patch in turn. Returns the state of the generator afterwards."""
-    kinds, size, bits = len(tables.intensity), tables.patch_size, tables.cell_bits
-    mask, line, plane = (1 << bits) - 1, scratch.line, len(scratch.filled)
-    field, filled, intensity = scratch.field, scratch.filled, tables.intensity
-    one, minus = np.float32(1.0), np.float32(-1.0)
+def _propose(state: U, iterations: int, number: int, energy: Energy, bench: Bench) -> U:
+    """One proposal in each patch in turn, again and again. Returns the state of the generator afterwards.
+
+    A birth draws a coin, the kind, y, x and its luck; if the cell is filled, no luck. A death draws a coin, the item and its luck; if
+    the patch is empty, only the coin.
+    """
+    size, bits, line, cells = U(bench.size), U(bench.bits), U(bench.line), U(bench.size * bench.size)
+    kinds, plane, mask = U(len(energy.intensity)), U(len(bench.filled)), (ONE << U(bench.bits)) - ONE
+    field, filled, items, counts = bench.field, bench.filled, bench.items, bench.counts
+    intensity, offset, surely, hardly = energy.intensity, energy.offset, energy.surely, energy.hardly
     for _ in range(iterations):
-        for patch in range(len(origins)):
-            items, count = scratch.items[patch], counts[patch]
-            if jump(state, ONCE) % 2 == 0:
-                kind = jump(state, TWICE) % kinds
-                y = jump(state, THRICE) % size
-                x = jump(state, FOUR_TIMES) % size
-                cell = origins[patch] + x * line + y
+        patch = ZERO
+        for origin in bench.origins[:number]:
+            count, begin = counts[patch], patch * cells
+            coin = jump(state, ONCE)
+            if coin & ONE == ZERO:
+                kind, y = _remainder(jump(state, TWICE), kinds), _remainder(jump(state, THRICE), size)
+                last = jump(state, FOUR_TIMES)
+                x = _remainder(last, size)
+                cell = origin + x * line + y
                 if filled[cell]:
-                    state = jump(state, FOUR_TIMES)
-                    continue
-                state = jump(state, FIVE_TIMES)
-                if _accepts(state, intensity[kind] + field[kind * plane + cell], count + 1, one, tables):
-                    items[count] = (kind << (2 * bits)) | (x << bits) | y
-                    counts[patch] += 1
-                    filled[cell] = True
-                    _radiate(kind, cell, one, tables, scratch)
-            elif count == 0:
-                state = jump(state, ONCE)
+                    state = last
+                else:
+                    state = jump(state, FIVE_TIMES)
+                    gain = intensity[kind] + field[kind * plane + cell]
+                    bin = _bin(gain + offset[count + ONE])
+                    if state < hardly[bin] and (
+                        state < surely[bin] or _accepts(state, gain, F(1.0), count + ONE, kinds, size, energy)
+                    ):
+                        items[begin + count] = (kind << (bits + bits)) | (x << bits) | y
+                        counts[patch] = count + ONE
+                        filled[cell] = True
+                        _radiate(np.int64(kind), np.int64(cell), F(1.0), energy, field)
+            elif count == ZERO:
+                state = coin
             else:
-                index = jump(state, TWICE) % count
+                index = begin + _remainder(jump(state, TWICE), count)
                 state = jump(state, THRICE)
-                code = np.int64(items[index])
-                kind = code >> (2 * bits)
-                cell = origins[patch] + ((code >> bits) & mask) * line + (code & mask)
-                if _accepts(state, intensity[kind] + field[kind * plane + cell], count, minus, tables):
-                    items[index] = items[count - 1]
-                    counts[patch] -= 1
+                code = U(items[index])
+                kind, cell = code >> (bits + bits), origin + ((code >> bits) & mask) * line + (code & mask)
+                gain = -intensity[kind] - field[kind * plane + cell]
+                bin = _bin(gain - offset[count])
+                if state < hardly[bin] and (
+                    state < surely[bin] or _accepts(state, gain, F(-1.0), count, kinds, size, energy)
+                ):
+                    items[index] = items[begin + count - ONE]
+                    counts[patch] = count - ONE
                     filled[cell] = False
-                    _radiate(kind, cell, minus, tables, scratch)
+                    _radiate(np.int64(kind), np.int64(cell), F(-1.0), energy, field)
+            patch += ONE
     return state
 
 
 @compiled
-def _accepts(luck: int, energy: float, count: int, sign: float, tables: Tables) -> bool:
-    """Whether a random number accepts the birth (sign 1) or death (sign −1) of an item, `count` being the larger number of items.
+def _remainder(number: U, divisor: U) -> U:
+    return U(np.uint32(number) % np.uint32(divisor))  # half the digits take half the time
 
-        ln u < ± (energy − ln count + ln kinds + 2 ln size)
 
-    The logarithm is taken only where thresholds on both sides do not decide.
+@compiled
+def _bin(gain: F) -> U:
+    return U(min(max(gain - F(LOWEST), F(0.0)), F(HIGHEST - LOWEST - 1 / FINENESS)) * F(FINENESS))
+
+
+@compiled
+def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool:
+    """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
+
+    In single precision and in the original's order. Seldom asked: thresholds decide nearly always.
     """
-    logarithms = tables.logarithms
-    gain = sign * energy - sign * logarithms[count]
-    gain = gain + sign * logarithms[len(tables.intensity)]
-    gain = gain + sign * (np.float32(2.0) * logarithms[tables.patch_size])
-    place = min(max(gain - np.float32(LOWEST), np.float32(0.0)), np.float32(2 - LOWEST) - np.float32(1 / FINENESS))
-    number = np.int64(place * np.float32(FINENESS))
-    if luck < tables.surely[number]:
-        return True
-    if luck >= tables.hardly[number]:
-        return False
-    uniform = np.float32(luck) / np.float32(MODULUS - 1)
-    return np.float32(math.log(uniform)) < gain
+    logarithm = energy.logarithm
+    gain = gain - sign * logarithm[count]
+    gain = gain + sign * logarithm[kinds]
+    gain = gain + sign * (F(2.0) * logarithm[size])
+    return F(math.log(F(luck) / F(MODULUS - 1))) < gain
 
 
 @compiled

@@ -10,10 +10,11 @@ import numpy as np
 
 from remanence.errors import UserError
 from remanence.worlds.jellybean import memory as memories
+from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.patches import surround
 from remanence.worlds.jellybean.random import MODULUS, seeded
-from remanence.worlds.jellybean.sampling import sample, scratch, tables
+from remanence.worlds.jellybean.sampling import bench, sample
 from remanence.worlds.jellybean.walking import (
     FARTHEST,
     MOVES_X,
@@ -61,8 +62,8 @@ class JellyBeanWorlds:
         self.views = np.zeros((lanes, rules.view, rules.view), np.uint8)
         self.finds = np.zeros(lanes, np.uint8)
         self._sight = blank_sight(rules, lanes)
-        self._tables = tables(rules)
-        self._scratches = [scratch(rules) for _ in range(min(threads, lanes))]
+        self._energy = energy(rules)
+        self._benches = [bench(rules) for _ in range(min(threads, lanes))]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     @property
@@ -129,13 +130,13 @@ class JellyBeanWorlds:
         targets = self._memory.place[lanes]
         if actions is not None:
             targets = targets + np.stack([MOVES_X[actions], MOVES_Y[actions]], axis=-1)
-        shares = min(len(self._scratches), len(lanes))
+        shares = min(len(self._benches), len(lanes))
 
         def work(share: int) -> None:
             for lane, (x, y) in zip(lanes[share::shares].tolist(), targets[share::shares].tolist(), strict=True):
                 core = core_of(x, self.rules.patch_size), core_of(y, self.rules.patch_size)
                 around, wanted = surround(self._memory, lane, *core)
-                sample(self._memory, lane, around, wanted, iterations, self._tables, self._scratches[share])
+                sample(self._memory, lane, around, wanted, iterations, self._energy, self._benches[share])
 
         if self._pool and shares > 1:
             list(self._pool.map(work, range(shares)))

@@ -70,48 +70,50 @@ def empty(rules: JellyBean, lanes: int) -> Memory:
 def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
     """The same memory if each of these lanes has room for whatever may happen in its next step, else a larger copy."""
     cells = rules.patch_size**2
-    used = memory.used[lanes]
-    needed = used[:, : GONE + 1].copy()
-    needed[:, ROWS] += 4
-    needed[:, SLOTS] += 4 * (2 * used[:, LONGEST] + 16)  # each of four rows may move to a larger place
-    needed[:, PATCHES] += 16
-    needed[:, CODES] += 2 * 16 * cells  # when a patch is copied, and again when it has been sampled
-    needed[:, GONE] += cells
-    room = np.array([memory.row_y.shape[1], memory.slots.shape[1], memory.patch_x.shape[1], memory.codes.shape[1],
-        memory.gone.shape[1]])  # fmt: skip
-    short = (needed > room).any(axis=0)
-    if not short.any():
-        return memory
+    rows, slots, patches, codes, gone, longest = memory.used[lanes].max(axis=0).tolist()
+    needed = (
+        rows + 4,
+        slots + 4 * (2 * longest + 16),  # each of four rows may move to a larger place
+        patches + 16,
+        codes + 2 * 16 * cells,  # when patches are copied, and again when they have been sampled
+        gone + cells,
+    )
+    if needed[CODES] > memory.codes.shape[1]:
+        memory = _compacted(memory, reserve=2 * 16 * cells)
     larger = {}
-    if short[CODES]:
-        memory = _compacted(memory, needed[:, CODES].max() - used[:, CODES].min(), room[CODES])
     for name, column in POOLS.items():
-        if short[column] and column != CODES:
-            old = getattr(memory, name)
-            new = np.zeros((len(old), 2 * needed[:, column].max()), old.dtype)
+        old = getattr(memory, name)
+        if column != CODES and needed[column] > old.shape[1]:
             most = memory.used[:, column].max()
-            new[:, :most] = old[:, :most]
-            larger[name] = new
-    return memory._replace(**larger)
+            larger[name] = np.zeros((len(old), 2 * needed[column]), old.dtype)
+            larger[name][:, :most] = old[:, :most]
+    return memory._replace(**larger) if larger else memory
 
 
-def _compacted(memory: Memory, reserve: int, room: int) -> Memory:
-    """Codes without the gaps that patches left when they moved, in twice the room if more than half would stay filled."""
+def _compacted(memory: Memory, reserve: int) -> Memory:
+    """Codes without the gaps that patches left when they moved, in more room unless half of it is then free."""
     live = memory.patch_count.sum(axis=1, dtype=np.int64)
-    size = max(room, 2 * (int(live.max()) + reserve))
-    codes = np.zeros((len(live), size), np.uint16)
-    start, chosen = memory.patch_start.copy(), memory.patch_room.copy()
-    used = memory.used.copy()
+    codes = np.zeros((len(live), max(memory.codes.shape[1], 2 * int(live.max()) + reserve)), np.uint16)
+    start, room, used = memory.patch_start.copy(), memory.patch_room.copy(), memory.used.copy()
     for lane, patches in enumerate(memory.used[:, PATCHES]):
         counts = memory.patch_count[lane, :patches].astype(np.int64)
-        ends = np.cumsum(counts)
-        begins = ends - counts
-        total = int(counts.sum())
-        picked = np.repeat(memory.patch_start[lane, :patches] - begins, counts) + np.arange(total)
-        codes[lane, :total] = memory.codes[lane, picked]
-        start[lane, :patches], chosen[lane, :patches] = begins, counts
-        used[lane, CODES] = total
-    return memory._replace(codes=codes, patch_start=start, patch_room=chosen, used=used)
+        begins = np.cumsum(counts) - counts
+        kept = np.repeat(memory.patch_start[lane, :patches] - begins, counts) + np.arange(live[lane])
+        codes[lane, : live[lane]] = memory.codes[lane, kept]
+        start[lane, :patches], room[lane, :patches], used[lane, CODES] = begins, counts, live[lane]
+    return memory._replace(codes=codes, patch_start=start, patch_room=room, used=used)
+
+
+def items(
+    memory: Memory, rules: JellyBean, lane: int, patch: int, collected: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Kinds, x and y within the patch, [items] each, of what lies in a patch; with collected items that still act, if wanted."""
+    start, count, gone = (int(of[lane, patch]) for of in (memory.patch_start, memory.patch_count, memory.patch_gone))
+    codes = memory.codes[lane, start : start + count].astype(np.int64)
+    if gone >= 0 and not collected:
+        codes = codes[memory.gone[lane, gone : gone + count] == 0]
+    mask = (1 << rules.cell_bits) - 1
+    return codes >> 2 * rules.cell_bits, codes >> rules.cell_bits & mask, codes & mask
 
 
 def pack(memory: Memory) -> dict[str, np.ndarray]:

@@ -12,7 +12,7 @@ from remanence.errors import UserError
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean
-from remanence.worlds.jellybean.patches import surround
+from remanence.worlds.jellybean.patches import find, surround
 from remanence.worlds.jellybean.random import MODULUS, seeded
 from remanence.worlds.jellybean.sampling import bench, sample
 from remanence.worlds.jellybean.walking import (
@@ -48,9 +48,10 @@ class JellyBeanWorlds:
         if 0 in seeds:
             warnings.warn("seed 0 is the same Jelly Bean World as seed 1", stacklevel=2)
         self._prepare(rules, len(seeds), threads)
-        self._memory = memories.empty(rules, len(seeds))
+        lanes = np.arange(len(seeds))
+        self._memory = memories.with_room(memories.empty(rules, len(seeds)), rules, lanes)
         self._memory.rng[:] = [seeded(int(seed)) for seed in seeds]
-        self._make_terrain(np.arange(len(seeds)), FIRST_TIMES * rules.iterations)
+        self._make_terrain(lanes, FIRST_TIMES * rules.iterations)
         look(self._memory, self._sight, rules.patch_size, self.views)
 
     def _prepare(self, rules: JellyBean, lanes: int, threads: int) -> None:
@@ -122,11 +123,11 @@ class JellyBeanWorlds:
                 raise UserError(f"agents cannot go farther than {FARTHEST} cells from the start: begin a new world")
             self._memory = memories.with_room(self._memory, rules, np.flatnonzero(status))
             lanes = np.flatnonzero(status == NO_TERRAIN)
-            self._make_terrain(lanes, rules.iterations, actions[self._sight.taken[lanes], lanes])
+            if len(lanes):
+                self._make_terrain(lanes, rules.iterations, actions[self._sight.taken[lanes], lanes])
 
     def _make_terrain(self, lanes: np.ndarray, iterations: int, actions: np.ndarray | None = None) -> None:
         """New terrain where these lanes are, or where their actions lead."""
-        self._memory = memories.with_room(self._memory, self.rules, lanes)
         targets = self._memory.place[lanes]
         if actions is not None:
             targets = targets + np.stack([MOVES_X[actions], MOVES_Y[actions]], axis=-1)
@@ -143,6 +144,29 @@ class JellyBeanWorlds:
         else:
             for share in range(shares):
                 work(share)
+
+    def terrain(
+        self, lane: int, left: int, bottom: int, width: int, height: int, collected: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A rectangle of the map as it is now, by x and y.
+
+        Args: collected: whether to show items that were collected, but still act on new terrain.
+        Returns: [width, height] what lies there, as in `observe`; and 0 where there is no map yet, 1 where it may change, 2 elsewhere.
+        """
+        size, memory = self.rules.patch_size, self._memory
+        first_x, first_y = left // size, bottom // size
+        across, up = (left + width - 1) // size - first_x + 1, (bottom + height - 1) // size - first_y + 1
+        codes, known = np.zeros((2, across * size, up * size), np.uint8)
+        for i, j in np.ndindex(across, up):
+            patch = find(memory, lane, first_x + i, first_y + j)
+            if patch >= 0:
+                kinds, x, y = memories.items(memory, self.rules, lane, patch, collected)
+                codes[i * size + x, j * size + y] = 1 + kinds
+                known[i * size : (i + 1) * size, j * size : (j + 1) * size] = 1 + memory.patch_fixed[lane, patch]
+        part = slice(left - first_x * size, left - first_x * size + width), slice(
+            bottom - first_y * size, bottom - first_y * size + height
+        )
+        return codes[part], known[part]
 
     def state(self) -> dict[str, np.ndarray]:
         """All that is needed to go on later, as plain arrays."""

@@ -1,7 +1,7 @@
 """How items feel each other, as numbers to look up.
 
-A set of items has log-probability Σ intensity + Σ interaction over ordered pairs, up to a constant. What one item adds to the field that
-others feel is a list of *strokes*: eight neighbouring numbers each, because a processor adds as many at once.
+A set of items has log-probability Σ intensity + Σ interaction over ordered pairs, up to a constant. What one item adds to the
+field that others feel is a list of *strokes*: eight neighbouring numbers each, because a processor adds as many at once.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ class Energy(NamedTuple):
     offset: np.ndarray  # [cells + 2]  ln kinds + 2 ln size − ln count, nearly
     logarithm: np.ndarray  # [counts]
     surely: np.ndarray  # [bins of the gain]  a random number below it accepts
-    hardly: np.ndarray  # [bins of the gain]  a random number from it on rejects; between the two, the exact gain decides
+    hardly: (
+        np.ndarray
+    )  # [bins of the gain]  a random number from it on rejects; between the two, the exact gain decides
 
 
 def grid(rules: JellyBean) -> Grid:

@@ -23,9 +23,9 @@ PATH = 400  # cells of the path that a picture shows
 class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
     """One agent that walks an infinite map and collects items; it never ends.
 
-    Observation: [view, view, 3], the colours of cells around the agent, by x and by y upwards. Actions: 0 up, 1 left, 2 right, 3 down.
-    `reset(seed=s)` begins in the original simulator's world of seed s; without a seed, in some other world. `info` has the agent's
-    `position` and the number of items `collected` of each kind.
+    Observation: [view, view, 3], the colours of cells around the agent, by x and by y upwards. Actions: 0 up, 1 left, 2 right,
+    3 down. `reset(seed=s)` begins in the original simulator's world of seed s; without a seed, in some other world. `info` has
+    the agent's `position` and the number of items `collected` of each kind.
     """
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 10}  # noqa: RUF012
@@ -41,7 +41,12 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         patch_size: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """`rewards` are tasks, one reward for each kind of item; `switch_every` so many steps the next one is live. None: as the preset."""
+        """What is None is as the preset has it.
+
+        Args:
+            rewards: tasks, each with one reward for every kind of item.
+            switch_every: steps of a task; None stays with the first one.
+        """
         changes = {
             "items": None if items is None else tuple(items),
             "deleted_item_lifetime": deleted_item_lifetime,
@@ -52,7 +57,9 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         self.rules = dataclasses.replace(rules, **{name: new for name, new in changes.items() if new is not None})
         self.schedule = RewardSchedule(tuple(tuple(task) for task in rewards), switch_every)
         if len(self.schedule.tasks[0]) != self.rules.num_kinds:
-            raise UserError(f"a task needs {self.rules.num_kinds} rewards, one for each kind; got {self.schedule.tasks[0]}")
+            raise UserError(
+                f"a task needs {self.rules.num_kinds} rewards, one for each kind; got {self.schedule.tasks[0]}"
+            )
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UserError(f"the render mode must be one of {self.metadata['render_modes']}; got '{render_mode}'")
         self.render_mode = render_mode
@@ -62,7 +69,9 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         self._worlds: JellyBeanWorlds | None = None
         self._path: deque[tuple[int, int]] = deque(maxlen=PATH)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         chosen = int(self.np_random.integers(2, MODULUS)) if seed is None else seed
         self._worlds = JellyBeanWorlds(self.rules, [chosen])

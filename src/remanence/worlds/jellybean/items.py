@@ -1,4 +1,4 @@
-"""What lies in a Jelly Bean World: kinds of item, how they attract and repel each other, and the two sets of the paper's experiment."""
+"""What lies in a Jelly Bean World: kinds of item, how they attract and repel each other, and the paper's two sets of them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ class Item:
 
     def __post_init__(self) -> None:
         if len(self.colour) != 3 or not all(0.0 <= part <= 1.0 for part in self.colour):
-            raise UserError(f"the colour of '{self.name}' must be red, green and blue between 0 and 1; got {self.colour}")
+            raise UserError(
+                f"the colour of '{self.name}' must be red, green and blue between 0 and 1; got {self.colour}"
+            )
         if not isinstance(self.intensity, int | float) or not math.isfinite(self.intensity):
             raise UserError(f"the intensity of '{self.name}' must be one finite number; got {self.intensity!r}")
         for interaction in self.interactions:

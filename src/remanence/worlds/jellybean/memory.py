@@ -9,6 +9,7 @@ import numpy as np
 
 from remanence.errors import UserError
 from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.random import MODULUS
 
 NEVER = np.iinfo(np.int64).max
 ROWS, SLOTS, PATCHES, CODES, GONE, LONGEST = range(6)  # columns of `used`
@@ -117,7 +118,8 @@ def items(
 
 
 def pack(memory: Memory) -> dict[str, np.ndarray]:
-    """Everything as plain arrays, pools without their unused ends: lane after lane, in one dimension."""
+    """Everything as plain arrays, pools without what is unused: lane after lane, in one dimension. Equal worlds pack equally."""
+    memory = _compacted(memory, reserve=0)
     packed = {name: array.copy() for name, array in memory._asdict().items() if name not in POOLS}
     for name, column in POOLS.items():
         pool = getattr(memory, name)
@@ -130,28 +132,51 @@ def unpack(packed: Mapping[str, np.ndarray], rules: JellyBean) -> Memory:
     missing = [name for name in Memory._fields if name not in packed]
     if missing:
         raise UserError(f"this is not the state of a Jelly Bean World: it has no '{missing[0]}'")
-    used = np.asarray(packed["used"])
-    blank = empty(rules, len(used))
+    given = {name: np.asarray(packed[name]) for name in Memory._fields}
+    used, blank = given["used"], empty(rules, len(given["time"]))
     arrays = {}
-    for name in Memory._fields:
-        array, expected = np.asarray(packed[name]), getattr(blank, name)
-        length = (int(used[:, POOLS[name]].sum()),) if name in POOLS else expected.shape
-        if array.shape != length or array.dtype != expected.dtype:
+    for name, array in given.items():
+        expected = getattr(blank, name)
+        shape = (int(used[:, POOLS[name]].sum()),) if name in POOLS else expected.shape
+        if array.shape != shape or array.dtype != expected.dtype:
             raise UserError(
-                f"the state of a Jelly Bean World does not fit these rules: '{name}' is {array.dtype} {array.shape}, "
-                f"it should be {expected.dtype} {length}"
+                f"this state of a Jelly Bean World does not fit its rules: '{name}' is {array.dtype} {array.shape}, "
+                f"it should be {expected.dtype} {shape}"
             )
-        if name in POOLS:
-            sizes = used[:, POOLS[name]]
-            pool = np.zeros((len(used), sizes.max(initial=0)), array.dtype)
-            for lane, part in enumerate(np.split(array, np.cumsum(sizes)[:-1])):
-                pool[lane, : len(part)] = part
-            arrays[name] = pool
-        else:
-            arrays[name] = array.copy()
-    return Memory(**arrays)
+        arrays[name] = _by_lane(array, used[:, POOLS[name]]) if name in POOLS else array.copy()
+    memory = Memory(**arrays)
+    if not all(_sound(memory, rules, lane) for lane in range(len(used))):
+        raise UserError("this state of a Jelly Bean World is damaged: its numbers contradict each other")
+    return memory
 
 
-def size_in_bytes(memory: Memory) -> int:
-    """What is in use, without room for growth."""
-    return sum(array.nbytes for array in pack(memory).values())
+def _by_lane(pool: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """[lanes, longest] what lies one after another in a packed pool."""
+    lanes = np.zeros((len(lengths), lengths.max(initial=0)), pool.dtype)
+    for lane, part in enumerate(np.split(pool, np.cumsum(lengths)[:-1])):
+        lanes[lane, : len(part)] = part
+    return lanes
+
+
+def _sound(memory: Memory, rules: JellyBean, lane: int) -> bool:
+    """Whether nothing points out of its pool: kernels do not ask."""
+    rows, slots, patches, codes, gone, longest = memory.used[lane]
+    row_start, row_count, row_room = (of[lane, :rows] for of in (memory.row_start, memory.row_count, memory.row_room))
+    start, count, room, since = (
+        of[lane, :patches] for of in (memory.patch_start, memory.patch_count, memory.patch_room, memory.patch_gone)
+    )
+    lists = [memory.slots[lane, at:][:number] for at, number in zip(row_start, row_count, strict=True)]
+    kinds = memory.codes[lane, :codes] >> 2 * rules.cell_bits
+    cells = memory.codes[lane, :codes] >> rules.cell_bits * np.arange(2)[:, None] & (1 << rules.cell_bits) - 1
+    return bool(
+        0 < memory.rng[lane] < MODULUS
+        and (np.diff(memory.row_y[lane, :rows].astype(np.int64)) > 0).all()
+        and ((row_start >= 0) & (row_count > 0) & (row_count <= row_room) & (row_count <= longest)).all()
+        and (row_start.astype(np.int64) + row_room <= slots).all()
+        and sorted(np.concatenate([[], *lists]).tolist()) == list(range(patches))
+        and ((start >= 0) & (count >= 0) & (count <= room) & (room <= rules.patch_size**2)).all()
+        and (start.astype(np.int64) + room <= codes).all()
+        and ((since < 0) | (since.astype(np.int64) + count <= gone)).all()
+        and (kinds < rules.num_kinds).all()
+        and (cells < rules.patch_size).all()
+    )

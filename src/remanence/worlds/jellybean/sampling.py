@@ -1,6 +1,7 @@
 """Metropolis–Hastings sampling of the items in new patches: items are born and die, one proposal at a time.
 
-What an item of each kind would feel in each cell is kept in a field, so that a proposal reads one number and only an accepted one costs work.
+What an item of each kind would feel in each cell is kept in a field, so that a proposal reads one number and only an accepted one
+costs work.
 """
 
 from __future__ import annotations
@@ -87,9 +88,7 @@ def _origin(i: int, j: int, bench: Bench) -> int:
 
 
 @compiled
-def _spread(
-    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, bench: Bench
-) -> None:
+def _spread(memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, bench: Bench) -> None:
     """Fills the field from all items that can be felt in wanted patches."""
     bench.field[:] = 0.0
     bench.filled[:] = False
@@ -123,8 +122,8 @@ def _radiate(kind: int, cell: int, sign: F, energy: Energy, field: np.ndarray) -
 def _propose(state: U, iterations: int, number: int, energy: Energy, bench: Bench) -> U:
     """One proposal in each patch in turn, again and again. Returns the state of the generator afterwards.
 
-    A birth draws a coin, the kind, y, x and its luck; if the cell is filled, no luck. A death draws a coin, the item and its luck; if
-    the patch is empty, only the coin.
+    A birth draws a coin, the kind, y, x and its luck; if the cell is filled, no luck. A death draws a coin, the item and its luck;
+    if the patch is empty, only the coin.
     """
     size, bits, line, cells = U(bench.size), U(bench.bits), U(bench.line), U(bench.size * bench.size)
     kinds, plane, mask = U(len(energy.intensity)), U(len(bench.filled)), (ONE << U(bench.bits)) - ONE

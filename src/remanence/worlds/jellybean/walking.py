@@ -40,12 +40,15 @@ def blank_sight(rules: JellyBean, lanes: int) -> Sight:
 
 
 @compiled
-def look(memory: Memory, sight: Sight, size: int, views: np.ndarray) -> None:
-    """Writes what each lane sees, [lanes, view, view], from where it stands."""
+def look(memory: Memory, sight: Sight, size: int, views: np.ndarray) -> bool:
+    """Writes what each lane sees, [lanes, view, view], from where it stands. False if the map is not made there."""
     for lane in range(len(memory.time)):
         x, y = memory.place[lane, 0], memory.place[lane, 1]
-        _enter(memory, sight, lane, core_of(x, size), core_of(y, size), size)
-        _see(sight, lane, x - sight.core[lane, 0] * size, y - sight.core[lane, 1] * size, views[lane])
+        core_x, core_y = core_of(x, size), core_of(y, size)
+        if not _enter(memory, sight, lane, core_x, core_y, size):
+            return False
+        _see(sight, lane, x - core_x * size, y - core_y * size, views[lane])
+    return True
 
 
 @compiled

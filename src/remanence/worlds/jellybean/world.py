@@ -115,9 +115,7 @@ class JellyBeanWorlds:
         rules = self.rules
         actions = actions.astype(np.int8, copy=False)
         self._sight.taken[:] = 0
-        while not walk(
-            self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, finds
-        ):
+        while not walk(self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, finds):
             status = self._sight.status
             if (status == TOO_FAR).any():
                 raise UserError(f"agents cannot go farther than {FARTHEST} cells from the start: begin a new world")
@@ -151,7 +149,8 @@ class JellyBeanWorlds:
         """A rectangle of the map as it is now, by x and y.
 
         Args: collected: whether to show items that were collected, but still act on new terrain.
-        Returns: [width, height] what lies there, as in `observe`; and 0 where there is no map yet, 1 where it may change, 2 elsewhere.
+        Returns:
+            [width, height] what lies there, as in `observe`; and 0 where there is no map yet, 1 where it may change, else 2.
         """
         size, memory = self.rules.patch_size, self._memory
         first_x, first_y = left // size, bottom // size
@@ -163,8 +162,9 @@ class JellyBeanWorlds:
                 kinds, x, y = memories.items(memory, self.rules, lane, patch, collected)
                 codes[i * size + x, j * size + y] = 1 + kinds
                 known[i * size : (i + 1) * size, j * size : (j + 1) * size] = 1 + memory.patch_fixed[lane, patch]
-        part = slice(left - first_x * size, left - first_x * size + width), slice(
-            bottom - first_y * size, bottom - first_y * size + height
+        part = (
+            slice(left - first_x * size, left - first_x * size + width),
+            slice(bottom - first_y * size, bottom - first_y * size + height),
         )
         return codes[part], known[part]
 
@@ -179,5 +179,6 @@ class JellyBeanWorlds:
         memory = memories.unpack(state, rules)
         worlds._prepare(rules, len(memory.time), threads)
         worlds._memory = memory
-        look(memory, worlds._sight, rules.patch_size, worlds.views)
+        if not look(memory, worlds._sight, rules.patch_size, worlds.views):
+            raise UserError("this state of a Jelly Bean World is damaged: there is no map where an agent stands")
         return worlds

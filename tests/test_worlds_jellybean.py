@@ -560,12 +560,11 @@ def test_other_mistakes() -> None:
         RewardSchedule(every=0)
     with pytest.raises(UserError, match="one reward for each kind"):
         RewardSchedule(((1.0,), (1.0, 2.0)))
-    for arguments, message in (
-        ({"preset": "papers"}, "did you mean"),
-        ({"rewards": ((1.0, 2.0),)}, "3 rewards"),
-        ({"render_mode": "svg"}, "render mode"),
-    ):
-        with pytest.raises(UserError, match=message):
-            JellyBeanEnv(**arguments)
+    with pytest.raises(UserError, match="did you mean 'paper'"):
+        JellyBeanEnv(preset="papers")
+    with pytest.raises(UserError, match="3 rewards"):
+        JellyBeanEnv(rewards=((1.0, 2.0),))
+    with pytest.raises(UserError, match="render mode"):
+        JellyBeanEnv(render_mode="svg")
     with pytest.raises(UserError, match=r"call reset\(\) first"):
         JellyBeanEnv().step(0)

@@ -112,10 +112,10 @@ def _spread(memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, e
 
 
 @compiled
-def _radiate(kind: int, cell: int, sign: F, energy: Energy, field: np.ndarray) -> None:
+def _radiate(kind: int | np.int64, cell: int | np.int64, sign: F, energy: Energy, field: np.ndarray) -> None:
     """Adds what an item does to the field, or takes it away."""
     for stroke in range(energy.first_stroke[kind], energy.first_stroke[kind + 1]):
-        add_vector(field, cell + energy.stroke_place[stroke], sign, energy.strokes, stroke * VECTOR)
+        add_vector(field, cell + energy.stroke_place[stroke], sign, energy.strokes, stroke * VECTOR)  # type: ignore[call-arg]
 
 
 @compiled
@@ -183,7 +183,7 @@ def _bin(gain: F) -> U:
 
 
 @compiled
-def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool:
+def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
     """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
 
     In single precision and in the original's order. Seldom asked: thresholds decide nearly always.

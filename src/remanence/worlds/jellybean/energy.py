@@ -14,7 +14,7 @@ import numpy as np
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.vector import VECTOR
 
-LOWEST, HIGHEST, FINENESS = -22, 2, 64  # gains outside are clear: the logarithm of the smallest random number is −21.5
+LOWEST, HIGHEST, FINENESS = -22, 2, 32  # gains outside are clear: the logarithm of the smallest random number is −21.5
 
 
 class Grid(NamedTuple):
@@ -50,11 +50,11 @@ def energy(rules: JellyBean) -> Energy:
     logarithm = np.log(np.maximum(counts, 1))
     surely, hardly = _thresholds()
     return Energy(
-        intensity=np.array([item.intensity for item in rules.items], np.float32),
+        intensity=np.array([item.intensity for item in rules.items], np.float32) * FINENESS,
         first_stroke=first,
         stroke_place=places,
         strokes=strokes,
-        offset=(np.log(rules.num_kinds) + 2 * np.log(rules.patch_size) - logarithm).astype(np.float32),
+        offset=(FINENESS * (np.log(rules.num_kinds) + 2 * np.log(rules.patch_size) - logarithm)).astype(np.float32),
         logarithm=logarithm.astype(np.float32),
         surely=surely,
         hardly=hardly,
@@ -83,7 +83,7 @@ def _strokes(rules: JellyBean) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
                 strokes.append(np.pad(row[y : y + VECTOR], (0, VECTOR - len(row[y : y + VECTOR]))))
         if other == kinds[-1]:
             first.append(len(places))
-    return np.array(first), np.array(places, np.int64), np.array(strokes, np.float32).reshape(-1)
+    return np.array(first), np.array(places, np.int64), np.array(strokes, np.float32).reshape(-1) * FINENESS
 
 
 def _thresholds() -> tuple[np.ndarray, np.ndarray]:
@@ -91,4 +91,4 @@ def _thresholds() -> tuple[np.ndarray, np.ndarray]:
     bins = np.arange((HIGHEST - LOWEST) * FINENESS)
     below, above = bins - 1, bins + 2  # a bin more on either side, because the gain that chooses the bin is rounded
     surely, hardly = (np.minimum(np.exp(edge / FINENESS + LOWEST), 1.0) * 2.0**31 for edge in (below, above))
-    return surely.astype(np.uint64), hardly.astype(np.uint64)
+    return surely.astype(np.uint32), hardly.astype(np.uint32)

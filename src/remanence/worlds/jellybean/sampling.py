@@ -179,7 +179,7 @@ def _remainder(number: U, divisor: U) -> U:
 
 @compiled
 def _bin(gain: F) -> U:
-    return U(min(max(gain - F(LOWEST), F(0.0)), F(HIGHEST - LOWEST - 1 / FINENESS)) * F(FINENESS))
+    return U(min(max(gain - F(LOWEST * FINENESS), F(0.0)), F((HIGHEST - LOWEST) * FINENESS - 1)))
 
 
 @compiled
@@ -189,7 +189,7 @@ def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Ene
     In single precision and in the original's order. Seldom asked: thresholds decide nearly always.
     """
     logarithm = energy.logarithm
-    gain = gain - sign * logarithm[count]
+    gain = gain * F(1 / FINENESS) - sign * logarithm[count]
     gain = gain + sign * logarithm[kinds]
     gain = gain + sign * (F(2.0) * logarithm[size])
     return F(math.log(F(luck) / F(MODULUS - 1))) < gain

@@ -69,7 +69,7 @@ def empty(rules: JellyBean, lanes: int) -> Memory:
 
 
 def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
-    """The same memory if each of these lanes has room for whatever may happen in its next step, else a larger copy."""
+    """The same memory if these lanes, a mask, have room for whatever may happen in their next step, else a larger copy."""
     cells = rules.patch_size**2
     rows, slots, patches, codes, gone, longest = memory.used[lanes].max(axis=0).tolist()
     needed = (
@@ -79,6 +79,9 @@ def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
         codes + 2 * 16 * cells,  # when patches are copied, and again when they have been sampled
         gone + cells,
     )
+    first = memory.row_y, memory.slots, memory.patch_x, memory.codes, memory.gone
+    if all(count <= pool.shape[1] for count, pool in zip(needed, first, strict=True)):
+        return memory
     if needed[CODES] > memory.codes.shape[1]:
         memory = _compacted(memory, reserve=2 * 16 * cells)
     larger = {}
@@ -88,7 +91,7 @@ def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
             most = memory.used[:, column].max()
             larger[name] = np.zeros((len(old), 2 * needed[column]), old.dtype)
             larger[name][:, :most] = old[:, :most]
-    return memory._replace(**larger) if larger else memory
+    return memory._replace(**larger)
 
 
 def _compacted(memory: Memory, reserve: int) -> Memory:

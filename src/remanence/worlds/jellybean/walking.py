@@ -24,6 +24,7 @@ class Sight(NamedTuple):
     core: np.ndarray  # [lanes, 2]  x and y of its lower left patch
     patches: np.ndarray  # [lanes, 2, 2]  their numbers, by x and y
     cells: np.ndarray  # [lanes, 2 size, 2 size]  by x and y: 0 for nothing, else 1 + the kind of the item
+    ahead: np.ndarray  # [lanes, 2]  the core for which a lane waits because its terrain is not made yet
     status: np.ndarray  # [lanes]  why the lane stopped
     taken: np.ndarray  # [lanes]  steps taken in this call
 
@@ -34,6 +35,7 @@ def blank_sight(rules: JellyBean, lanes: int) -> Sight:
         core=np.full((lanes, 2), FARTHEST, np.int64),  # nowhere: it is looked up before the first step
         patches=np.zeros((lanes, 2, 2), np.int64),
         cells=np.zeros((lanes, side, side), np.uint8),
+        ahead=np.full((lanes, 2), core_of(0, rules.patch_size), np.int64),
         status=np.zeros(lanes, np.int64),
         taken=np.zeros(lanes, np.int64),
     )
@@ -84,6 +86,7 @@ def walk(
                 core_x, core_y = core_of(x, size), core_of(y, size)
                 if not _enter(memory, sight, lane, core_x, core_y, size):
                     sight.status[lane] = NO_TERRAIN
+                    sight.ahead[lane, 0], sight.ahead[lane, 1] = core_x, core_y
                     break
                 near_x, near_y = x - core_x * size, y - core_y * size
             if memory.used[lane, GONE] + size * size > memory.gone.shape[1]:

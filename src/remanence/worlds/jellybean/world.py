@@ -15,17 +15,7 @@ from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.patches import find, surround
 from remanence.worlds.jellybean.random import MODULUS, seeded
 from remanence.worlds.jellybean.sampling import bench, sample
-from remanence.worlds.jellybean.walking import (
-    FARTHEST,
-    MOVES_X,
-    MOVES_Y,
-    NO_TERRAIN,
-    TOO_FAR,
-    blank_sight,
-    core_of,
-    look,
-    walk,
-)
+from remanence.worlds.jellybean.walking import DONE, FARTHEST, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
 
 ACTIONS = ("up", "left", "right", "down")
 FIRST_TIMES = 10  # so many times more iterations are spent where an agent begins
@@ -48,10 +38,10 @@ class JellyBeanWorlds:
         if 0 in seeds:
             warnings.warn("seed 0 is the same Jelly Bean World as seed 1", stacklevel=2)
         self._prepare(rules, len(seeds), threads)
-        lanes = np.arange(len(seeds))
-        self._memory = memories.with_room(memories.empty(rules, len(seeds)), rules, lanes)
+        everyone = np.ones(len(seeds), bool)
+        self._memory = memories.with_room(memories.empty(rules, len(seeds)), rules, everyone)
         self._memory.rng[:] = [seeded(int(seed)) for seed in seeds]
-        self._make_terrain(lanes, FIRST_TIMES * rules.iterations)
+        self._make_terrain(list(range(len(seeds))), FIRST_TIMES * rules.iterations)
         look(self._memory, self._sight, rules.patch_size, self.views)
 
     def _prepare(self, rules: JellyBean, lanes: int, threads: int) -> None:
@@ -119,29 +109,22 @@ class JellyBeanWorlds:
             status = self._sight.status
             if (status == TOO_FAR).any():
                 raise UserError(f"agents cannot go farther than {FARTHEST} cells from the start: begin a new world")
-            self._memory = memories.with_room(self._memory, rules, np.flatnonzero(status))
-            lanes = np.flatnonzero(status == NO_TERRAIN)
-            if len(lanes):
-                self._make_terrain(lanes, rules.iterations, actions[self._sight.taken[lanes], lanes])
+            self._memory = memories.with_room(self._memory, rules, status != DONE)
+            self._make_terrain(np.flatnonzero(status == NO_TERRAIN).tolist(), rules.iterations)
 
-    def _make_terrain(self, lanes: np.ndarray, iterations: int, actions: np.ndarray | None = None) -> None:
-        """New terrain where these lanes are, or where their actions lead."""
-        targets = self._memory.place[lanes]
-        if actions is not None:
-            targets = targets + np.stack([MOVES_X[actions], MOVES_Y[actions]], axis=-1)
+    def _make_terrain(self, lanes: list[int], iterations: int) -> None:
+        """Makes the terrain for which these lanes wait."""
         shares = min(len(self._benches), len(lanes))
 
         def work(share: int) -> None:
-            for lane, (x, y) in zip(lanes[share::shares].tolist(), targets[share::shares].tolist(), strict=True):
-                core = core_of(x, self.rules.patch_size), core_of(y, self.rules.patch_size)
-                around, wanted = surround(self._memory, lane, *core)
+            for lane in lanes[share::shares]:
+                around, wanted = surround(self._memory, lane, self._sight.ahead)
                 sample(self._memory, lane, around, wanted, iterations, self._energy, self._benches[share])
 
         if self._pool and shares > 1:
             list(self._pool.map(work, range(shares)))
-        else:
-            for share in range(shares):
-                work(share)
+        elif shares:
+            work(0)
 
     def terrain(
         self, lane: int, left: int, bottom: int, width: int, height: int, collected: bool = False

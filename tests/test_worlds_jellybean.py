@@ -72,6 +72,18 @@ def test_traces_of_the_original_are_repeated_bit_for_bit(path: Path) -> None:
     assert np.array_equal(worlds.places[0], trace["position"][-1])
 
 
+def test_views_are_painted_in_the_colours_of_items() -> None:
+    worlds = JellyBeanWorlds(QUICK, [3, 4])
+    views = worlds.walk(wandering(50, 2))[0]
+    painted = worlds.paint(views)
+    assert (painted.shape, painted.dtype) == ((50, 2, 11, 11, 3), np.float32)
+    for channel, code in enumerate((3, 2, 1)):  # red, green, blue
+        assert np.array_equal(painted[..., channel], views == code)
+    bits = np.zeros(painted.shape, bool)
+    assert worlds.paint(views, out=bits) is bits
+    assert np.array_equal(bits, painted > 0)
+
+
 def test_there_are_four_traces() -> None:
     assert len(TRACES) == 4
 
@@ -526,6 +538,10 @@ def test_the_world_ends_before_numbers_do() -> None:
     assert np.array_equal(views, worlds.walk(np.full((400, 1), RIGHT))[0])
     with pytest.raises(UserError, match="cannot go farther"):
         far.walk(np.full((300, 1), RIGHT))
+    state = worlds.state()
+    state["time"][0] = 2**31 - 10
+    with pytest.raises(UserError, match="cannot go farther"):
+        JellyBeanWorlds.restore(QUICK, state).walk(np.full((10, 1), RIGHT))
 
 
 def test_a_foreign_state_is_refused() -> None:

@@ -65,7 +65,6 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         self.render_mode = render_mode
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (self.rules.view, self.rules.view, 3), np.float32)
         self.action_space = gymnasium.spaces.Discrete(len(ACTIONS))  # type: ignore[assignment]
-        self._colours = self.rules.colours
         self._worlds: JellyBeanWorlds | None = None
         self._path: deque[tuple[int, int]] = deque(maxlen=PATH)
 
@@ -99,7 +98,7 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         return self._worlds
 
     def _observation(self) -> np.ndarray:
-        return self._colours[self.worlds.views[0]]
+        return self.worlds.paint(self.worlds.views[0])
 
     def _info(self) -> dict[str, Any]:
         return {"position": self.worlds.places[0].copy(), "collected": self.worlds.collected[0].copy()}

@@ -51,7 +51,7 @@ class Memory(NamedTuple):
 POOLS = {name: column for column, names in enumerate(("row_y row_start row_count row_room", "slots",
     "patch_x patch_y patch_fixed patch_start patch_count patch_room patch_gone patch_due", "codes", "gone"))
     for name in names.split()}  # fmt: skip
-TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16, "gone": np.int64}
+TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16}
 
 
 def empty(rules: JellyBean, lanes: int) -> Memory:

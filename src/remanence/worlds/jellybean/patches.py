@@ -53,15 +53,13 @@ def find(memory: Memory, lane: int, x: int, y: int) -> int:
 
 
 @compiled
-def surround(memory: Memory, lane: int, cores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Creates what is missing around a 2 × 2 core of patches before it is sampled.
+def surround(memory: Memory, lane: int, core_x: int, core_y: int) -> tuple[np.ndarray, np.ndarray]:
+    """Creates what is missing around a 2 × 2 core of patches, whose lower left is given, before it is sampled.
 
-    Args: cores: [lanes, 2] x and y of the lower left patch of each lane's core.
     Returns:
         the numbers of patches around, [6, 6] by x and y, −1 where there is none; the core is in the middle.
         which of them are to be sampled, [6, 6]: those not fixed in the 3 × 3 blocks around the core's patches that are not fixed.
     """
-    core_x, core_y = cores[lane]
     wanted = np.zeros((BLOCK, BLOCK), np.bool_)
     for i in range(2, 4):
         for j in range(2, 4):

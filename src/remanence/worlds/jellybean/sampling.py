@@ -15,7 +15,7 @@ import numpy as np
 from remanence.worlds.jellybean.energy import FINENESS, HIGHEST, LOWEST, Energy, grid
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.memory import CODES, Memory
-from remanence.worlds.jellybean.patches import BLOCK
+from remanence.worlds.jellybean.patches import BLOCK, surround
 from remanence.worlds.jellybean.random import JUMPS, MODULUS, U, jump
 from remanence.worlds.jellybean.vector import VECTOR, add_vector
 
@@ -57,10 +57,20 @@ def bench(rules: JellyBean) -> Bench:
 
 
 @compiled
+def make_terrain(memory: Memory, lane: int, cores: np.ndarray, iterations: int, energy: Energy, bench: Bench) -> None:
+    """Makes and fixes the core of a lane, [lanes, 2] the lower left of its 2 × 2 patches, and what it needs around it."""
+    around, wanted = surround(memory, lane, cores[lane, 0], cores[lane, 1])
+    sample(memory, lane, around, wanted, iterations, energy, bench)
+    for i in range(2, 4):
+        for j in range(2, 4):
+            memory.patch_fixed[lane, around[i, j]] = True
+
+
+@compiled
 def sample(
     memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, iterations: int, energy: Energy, bench: Bench
 ) -> None:
-    """Samples the wanted patches, [6, 6], among those around, [6, 6], and fixes the four in the middle."""
+    """Samples the wanted patches, [6, 6], among those around, [6, 6]."""
     patches = np.empty(MOST, np.int64)
     cells, number = bench.size * bench.size, 0
     _spread(memory, lane, around, wanted, energy, bench)
@@ -76,9 +86,6 @@ def sample(
     for index in range(number):
         items = bench.items[index * cells : index * cells + np.int64(bench.counts[index])]
         _keep(memory, lane, patches[index], items)
-    for i in range(2, 4):
-        for j in range(2, 4):
-            memory.patch_fixed[lane, around[i, j]] = True
 
 
 @compiled

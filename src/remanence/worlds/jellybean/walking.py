@@ -14,7 +14,7 @@ from remanence.worlds.jellybean.patches import find
 UP, LEFT, RIGHT, DOWN = range(4)
 MOVES_X, MOVES_Y = np.array([0, -1, 1, 0]), np.array([1, 0, 0, -1])  # y upwards
 DONE, NO_TERRAIN, NO_ROOM, TOO_FAR = range(4)  # why a lane stopped
-FARTHEST = 2**31
+FARTHEST = 2**31  # in cells and in steps: places of patches and times of deletion are kept in 32 bits
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -89,6 +89,9 @@ def walk(
                     sight.ahead[lane, 0], sight.ahead[lane, 1] = core_x, core_y
                     break
                 near_x, near_y = x - core_x * size, y - core_y * size
+            if memory.time[lane] >= FARTHEST - 1:
+                sight.status[lane] = TOO_FAR
+                break
             if memory.used[lane, GONE] + size * size > memory.gone.shape[1]:
                 sight.status[lane] = NO_ROOM
                 break

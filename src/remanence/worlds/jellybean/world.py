@@ -12,10 +12,10 @@ from remanence.errors import UserError
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean
-from remanence.worlds.jellybean.patches import find, surround
+from remanence.worlds.jellybean.patches import find
 from remanence.worlds.jellybean.random import MODULUS, seeded
-from remanence.worlds.jellybean.sampling import bench, sample
-from remanence.worlds.jellybean.walking import DONE, FARTHEST, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
+from remanence.worlds.jellybean.sampling import bench, make_terrain
+from remanence.worlds.jellybean.walking import DONE, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
 
 ACTIONS = ("up", "left", "right", "down")
 FIRST_TIMES = 10  # so many times more iterations are spent where an agent begins
@@ -53,7 +53,7 @@ class JellyBeanWorlds:
         self.views = np.zeros((lanes, rules.view, rules.view), np.uint8)
         self.finds = np.zeros(lanes, np.uint8)
         self._sight = blank_sight(rules, lanes)
-        self._energy = energy(rules)
+        self._energy, self._colours = energy(rules), rules.colours
         self._benches = [bench(rules) for _ in range(min(threads, lanes))]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
@@ -75,6 +75,11 @@ class JellyBeanWorlds:
     def observe(self) -> np.ndarray:
         """[lanes, view, view] what is seen, by x and by y upwards: 0 for nothing, else 1 + the kind of the item."""
         return self.views
+
+    def paint(self, views: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """[..., 3] the red, green and blue of what is seen, as float32 or as the type of `out`, which is then written and returned."""
+        colours = self._colours if out is None else self._colours.astype(out.dtype)
+        return np.take(colours, views, axis=0, out=out, mode="clip")
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Moves every agent: 0 up, 1 left, 2 right, 3 down.
@@ -108,7 +113,7 @@ class JellyBeanWorlds:
         while not walk(self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, finds):
             status = self._sight.status
             if (status == TOO_FAR).any():
-                raise UserError(f"agents cannot go farther than {FARTHEST} cells from the start: begin a new world")
+                raise UserError("agents cannot go farther than 2³¹ cells or steps: begin a new world")
             self._memory = memories.with_room(self._memory, rules, status != DONE)
             self._make_terrain(np.flatnonzero(status == NO_TERRAIN).tolist(), rules.iterations)
 
@@ -118,8 +123,7 @@ class JellyBeanWorlds:
 
         def work(share: int) -> None:
             for lane in lanes[share::shares]:
-                around, wanted = surround(self._memory, lane, self._sight.ahead)
-                sample(self._memory, lane, around, wanted, iterations, self._energy, self._benches[share])
+                make_terrain(self._memory, lane, self._sight.ahead, iterations, self._energy, self._benches[share])
 
         if self._pool and shares > 1:
             list(self._pool.map(work, range(shares)))

@@ -91,4 +91,4 @@ def _thresholds() -> tuple[np.ndarray, np.ndarray]:
     bins = np.arange((HIGHEST - LOWEST) * FINENESS)
     below, above = bins - 1, bins + 2  # a bin more on either side, because the gain that chooses the bin is rounded
     surely, hardly = (np.minimum(np.exp(edge / FINENESS + LOWEST), 1.0) * 2.0**31 for edge in (below, above))
-    return surely.astype(np.uint32), hardly.astype(np.uint32)
+    return np.floor(surely).astype(np.uint32), np.ceil(hardly).astype(np.uint32)

@@ -65,19 +65,21 @@ def surround(memory: Memory, lane: int, core_x: int, core_y: int) -> tuple[np.nd
         for j in range(2, 4):
             patch = find(memory, lane, core_x + i - 2, core_y + j - 2)
             if patch < 0 or not memory.patch_fixed[lane, patch]:
-                wanted[i - 1 : i + 2, j - 1 : j + 2] = True
+                for near in range(9):
+                    wanted[i - 1 + near // 3, j - 1 + near % 3] = True
 
     if memory.used[lane, PATCHES] == 0:  # something must be there to be copied
         row = _insert_row(memory, lane, core_y - 1)
         _new_slot(memory, lane, row)
         memory.slots[lane, memory.row_start[lane, row]] = _new_patch(memory, lane, core_x - 1, core_y - 1)
     for j in range(BLOCK):
-        if wanted[:, j].any():
+        first, last = ends(wanted[:, j])
+        if first <= last:
             _insert_row(memory, lane, core_y + j - 2)
     for j in range(BLOCK):
-        if wanted[:, j].any():
-            columns = np.flatnonzero(wanted[:, j])
-            _extend_row(memory, lane, core_y + j - 2, core_x + columns[0] - 2, core_x + columns[-1] - 2)
+        first, last = ends(wanted[:, j])
+        if first <= last:
+            _extend_row(memory, lane, core_y + j - 2, core_x + first - 2, core_x + last - 2)
 
     around = np.empty((BLOCK, BLOCK), np.int64)
     for i in range(BLOCK):
@@ -85,6 +87,16 @@ def surround(memory: Memory, lane: int, core_x: int, core_y: int) -> tuple[np.nd
             around[i, j] = find(memory, lane, core_x + i - 2, core_y + j - 2)
             wanted[i, j] = wanted[i, j] and not memory.patch_fixed[lane, around[i, j]]
     return around, wanted
+
+
+@compiled
+def ends(flags: np.ndarray) -> tuple[int, int]:
+    """The positions of the first and the last flag that is up; the first comes after the last if none is."""
+    first, last = len(flags), -1
+    for position in range(len(flags)):
+        if flags[position]:
+            first, last = min(first, position), position
+    return first, last
 
 
 @compiled
@@ -142,7 +154,8 @@ def _new_slot(memory: Memory, lane: int, row: int) -> None:
     if count == memory.row_room[lane, row]:
         place = memory.used[lane, SLOTS]
         room = 2 * count + 4
-        memory.slots[lane, place : place + count] = memory.slots[lane, start : start + count]
+        for slot in range(count):
+            memory.slots[lane, place + slot] = memory.slots[lane, start + slot]
         memory.row_start[lane, row], memory.row_room[lane, row] = place, room
         memory.used[lane, SLOTS] += room
     memory.row_count[lane, row] += 1
@@ -182,7 +195,8 @@ def _copy_items(memory: Memory, lane: int, source: int, patch: int) -> None:
     """Fills a new patch; also with items that were collected, but still act."""
     start, count = memory.used[lane, CODES], memory.patch_count[lane, source]
     origin = memory.patch_start[lane, source]
-    memory.codes[lane, start : start + count] = memory.codes[lane, origin : origin + count]
+    for index in range(count):
+        memory.codes[lane, start + index] = memory.codes[lane, origin + index]
     memory.patch_start[lane, patch] = start
     memory.patch_count[lane, patch] = memory.patch_room[lane, patch] = count
     memory.used[lane, CODES] += count

@@ -79,7 +79,8 @@ def sample(
             if wanted[i, j]:
                 patch = patches[number] = around[i, j]
                 start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
-                bench.items[number * cells : number * cells + count] = memory.codes[lane, start : start + count]
+                for index in range(count):
+                    bench.items[number * cells + index] = memory.codes[lane, start + index]
                 bench.counts[number], bench.origins[number] = count, _origin(i, j, bench)
                 number += 1
     memory.rng[lane] = _propose(U(memory.rng[lane]), iterations, number, energy, bench)
@@ -100,9 +101,13 @@ def _spread(memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, e
     bench.field[:] = 0.0
     bench.filled[:] = False
     size, bits, mask = bench.size, bench.bits, (1 << bench.bits) - 1
-    columns, rows = np.flatnonzero(wanted.sum(axis=1)), np.flatnonzero(wanted.sum(axis=0))
-    left, right = columns[0] * size - bench.reach, (columns[-1] + 1) * size + bench.reach
-    low, high = rows[0] * size - bench.reach, (rows[-1] + 1) * size + bench.reach
+    left = low = BLOCK * size
+    right = high = 0
+    for i in range(BLOCK):
+        for j in range(BLOCK):
+            if wanted[i, j]:
+                left, right = min(left, i * size - bench.reach), max(right, (i + 1) * size + bench.reach)
+                low, high = min(low, j * size - bench.reach), max(high, (j + 1) * size + bench.reach)
     for i in range(BLOCK):
         for j in range(BLOCK):
             patch = around[i, j]
@@ -210,5 +215,6 @@ def _keep(memory: Memory, lane: int, patch: int, items: np.ndarray) -> None:
         memory.patch_room[lane, patch] = len(items) + SPARE
         memory.used[lane, CODES] += len(items) + SPARE
     start = memory.patch_start[lane, patch]
-    memory.codes[lane, start : start + len(items)] = items
+    for index in range(len(items)):
+        memory.codes[lane, start + index] = items[index]
     memory.patch_count[lane, patch] = len(items)

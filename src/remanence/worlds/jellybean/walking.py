@@ -172,7 +172,8 @@ def _take(
     start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
     if memory.patch_gone[lane, patch] < 0:
         gone = memory.used[lane, GONE]
-        memory.gone[lane, gone : gone + count] = 0
+        for index in range(count):
+            memory.gone[lane, gone + index] = 0
         memory.patch_gone[lane, patch] = gone
         memory.used[lane, GONE] += count
     for index in range(count):

@@ -77,7 +77,7 @@ class JellyBeanWorlds:
         return self.views
 
     def paint(self, views: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """[..., 3] the red, green and blue of what is seen, as float32 or as the type of `out`, which is then written and returned."""
+        """[..., 3] the red, green and blue of what is seen, as float32, or as the type of `out`, which is then written."""
         colours = self._colours if out is None else self._colours.astype(out.dtype)
         return np.take(colours, views, axis=0, out=out, mode="clip")
 

@@ -310,24 +310,20 @@ def test_memory_grows_without_being_noticed() -> None:
 
 
 def test_collected_items_vanish_at_once_and_act_until_their_time_is_over() -> None:
-    rules = dataclasses.replace(preset("released"), deleted_item_lifetime=3)
-    worlds = JellyBeanWorlds(rules, [5])
-    size = np.array([worlds.terrain(0, -32, -32, 64, 64)[0].astype(bool).sum()])
-    for step in range(400):
-        place = worlds.places[0]
-        _, found = worlds.step(np.array([(UP, RIGHT, DOWN, LEFT)[step // 10 % 4] if step % 3 else RIGHT]))
-        x, y = place.tolist()
-        if found[0]:
-            acting = worlds.terrain(0, x, y, 1, 1, collected=True)[0]
-            assert acting[0, 0] == found[0]
-            assert worlds.terrain(0, x, y, 1, 1)[0][0, 0] == 0
-            for _ in range(2):
-                worlds.step(np.array([UP]))
-                worlds.step(np.array([DOWN]))
-            assert worlds.terrain(0, x, y, 1, 1, collected=True)[0][0, 0] == 0
-            break
-    else:
-        pytest.fail(f"nothing was collected in a world of {size} items")
+    """With a lifetime of 3, an item collected at time t acts on terrain made in the steps to t + 3, then it is purged."""
+    worlds = JellyBeanWorlds(dataclasses.replace(preset("released"), deleted_item_lifetime=3), [5])
+    found = 0
+    while not found:
+        found = int(worlds.step(np.array([RIGHT]))[1][0])
+        assert worlds.time[0] < 1_000
+    x, y = worlds.places[0].tolist()
+    assert worlds.collected[0, found - 1] == 1
+    for action, acting in ((UP, True), (DOWN, True), (UP, False)):
+        assert worlds.terrain(0, x, y, 1, 1, collected=True)[0][0, 0] == found
+        assert worlds.terrain(0, x, y, 1, 1)[0][0, 0] == 0
+        _, finds = worlds.step(np.array([action]))
+        assert finds[0] == 0
+        assert (worlds.terrain(0, x, y, 1, 1, collected=True)[0][0, 0] == found) == acting
 
 
 # --- rewards, policies ------------------------------------------------------------------------------------------------

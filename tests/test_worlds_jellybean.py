@@ -504,8 +504,8 @@ def test_items_that_cannot_be_are_refused() -> None:
         preset("papers")
 
 
-@pytest.mark.parametrize("seed", [-1, 2**31 - 1])
-def test_seeds_out_of_range_are_refused(seed: int) -> None:
+@pytest.mark.parametrize("seed", [-1, 2**31 - 1, 2.5])
+def test_seeds_that_do_not_exist_are_refused(seed: Any) -> None:
     with pytest.raises(UserError, match="a seed must be"):
         JellyBeanWorlds(QUICK, [seed])
 

@@ -48,24 +48,27 @@ class Memory(NamedTuple):
     gone: np.ndarray  # [lanes, times]  when the items of some patches were collected; 0 for those still there
 
 
-POOLS = {name: column for column, names in enumerate(("row_y row_start row_count row_room", "slots",
-    "patch_x patch_y patch_fixed patch_start patch_count patch_room patch_gone patch_due", "codes", "gone"))
-    for name in names.split()}  # fmt: skip
+POOLS = {
+    **dict.fromkeys(("row_y", "row_start", "row_count", "row_room"), ROWS),
+    "slots": SLOTS,
+    **dict.fromkeys(("patch_x", "patch_y", "patch_fixed", "patch_start"), PATCHES),
+    **dict.fromkeys(("patch_count", "patch_room", "patch_gone", "patch_due"), PATCHES),
+    "codes": CODES,
+    "gone": GONE,
+}  # what grows, and the column of `used` that says how far
 TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16}
 
 
 def empty(rules: JellyBean, lanes: int) -> Memory:
-    """Lanes of which nothing is known yet."""
-    sizes = np.zeros(len(POOLS), int)
-    fresh = {
-        "rng": np.zeros(lanes, np.int64),
-        "place": np.zeros((lanes, 2), np.int64),
-        "time": np.zeros(lanes, np.int64),
-        "collected": np.zeros((lanes, rules.num_kinds), np.int64),
-        "used": np.zeros((lanes, LONGEST + 1), np.int64),
-    }
-    pools = {name: np.zeros((lanes, sizes[column]), TYPES.get(name, np.int32)) for name, column in POOLS.items()}
-    return Memory(**fresh, **pools)
+    """Lanes of which nothing is known yet, without room for anything."""
+    return Memory(
+        rng=np.zeros(lanes, np.int64),
+        place=np.zeros((lanes, 2), np.int64),
+        time=np.zeros(lanes, np.int64),
+        collected=np.zeros((lanes, rules.num_kinds), np.int64),
+        used=np.zeros((lanes, LONGEST + 1), np.int64),
+        **{name: np.zeros((lanes, 0), TYPES.get(name, np.int32)) for name in POOLS},
+    )
 
 
 def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:

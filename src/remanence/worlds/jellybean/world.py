@@ -27,14 +27,14 @@ class JellyBeanWorlds:
     The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
     cell it enters is collected. Terrain is made when the agent first comes near, and stays; nothing grows again.
 
-    The four `views`, `finds`, `places` and `collected` are arrays that steps write into: copy what must last.
+    `views`, `finds`, `places` and `collected` are arrays that steps write into: copy what must last.
     """
 
     def __init__(self, rules: JellyBean, seeds: Sequence[int], threads: int = 1) -> None:
         """`threads` work on lanes that need new terrain at the same time; worlds do not depend on it."""
         for seed in seeds:
-            if not 0 <= seed < MODULUS:
-                raise UserError(f"a seed must be at least 0 and less than 2³¹ − 1; got {seed}")
+            if not 0 <= seed < MODULUS or seed != int(seed):
+                raise UserError(f"a seed must be a whole number, at least 0 and less than 2³¹ − 1; got {seed}")
         if 0 in seeds:
             warnings.warn("seed 0 is the same Jelly Bean World as seed 1", stacklevel=2)
         self._prepare(rules, len(seeds), threads)

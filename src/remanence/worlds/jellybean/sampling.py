@@ -198,7 +198,7 @@ def _bin(gain: F) -> U:
 def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
     """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
 
-    In single precision and in the original's order. Seldom asked: thresholds decide nearly always.
+    In single precision, added from left to right. Seldom asked: thresholds decide nearly always.
     """
     logarithm = energy.logarithm
     gain = gain * F(1 / FINENESS) - sign * logarithm[count]

@@ -1,0 +1,34 @@
+"""The generator of the original simulator: x ← 48271 x mod 2³¹ − 1.
+
+Kernels compute with unsigned integers: they spare the compiler the question whether an index counts from the end.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+U = np.uint64
+MODULUS = 2**31 - 1
+# x · JUMPS[k] is k numbers further: all draws of a proposal can be computed at the same time instead of one after another.
+JUMPS = tuple(U(pow(48271, count, MODULUS)) for count in range(6))
+_NEXT, _MASK, _BITS = JUMPS[1], U(MODULUS), U(31)
+
+
+@numba.njit(cache=True, nogil=True)
+def jump(state: U, factor: U) -> U:
+    """x · factor mod 2³¹ − 1 without a division: bits above the 31st count as much as the lowest ones."""
+    product = state * factor
+    folded = (product & _MASK) + (product >> _BITS)
+    return folded - _MASK if folded >= _MASK else folded
+
+
+@numba.njit(cache=True, nogil=True)
+def draw(state: U) -> U:
+    """The next number, which is also the next state."""
+    return jump(state, _NEXT)
+
+
+def seeded(seed: int) -> int:
+    """The state for a seed; seeds 0 and 1 are the same."""
+    return seed % MODULUS or 1

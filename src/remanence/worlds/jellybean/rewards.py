@@ -1,0 +1,37 @@
+"""What collected items are worth, and when that changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from remanence.errors import UserError
+
+
+@dataclass(frozen=True)
+class RewardSchedule:
+    """Tasks in turn, each a reward for every kind of item. The map knows nothing of them."""
+
+    tasks: tuple[tuple[float, ...], ...] = ((2.0, 0.1, -1.0), (-1.0, 0.1, 2.0))  # blue, green, red
+    every: int | None = 150_000
+    """steps of a task; None stays with the first one"""
+
+    def __post_init__(self) -> None:
+        if not self.tasks or len({len(task) for task in self.tasks}) > 1:
+            raise UserError(f"every task needs one reward for each kind of item; got {self.tasks}")
+        if self.every is not None and self.every < 1:
+            raise UserError(f"a task must last at least one step, or None for ever; got {self.every}")
+
+    def task(self, time: np.ndarray | int) -> np.ndarray:
+        """The number of the task of a step before which `time` steps were taken."""
+        return np.zeros_like(time) if self.every is None else np.asarray(time) // self.every % len(self.tasks)
+
+    def rewards(self, time: np.ndarray | int, finds: np.ndarray) -> np.ndarray:
+        """The reward of that step, for what was collected in it: 0 for nothing, else 1 + the kind of the item."""
+        return self._table[self.task(time), finds]
+
+    @cached_property
+    def _table(self) -> np.ndarray:
+        return np.array([(0.0, *task) for task in self.tasks])  # [tasks, 1 + kinds]

@@ -1,0 +1,220 @@
+"""Metropolis–Hastings sampling of the items in new patches: items are born and die, one proposal at a time.
+
+What an item of each kind would feel in each cell is kept in a field, so that a proposal reads one number and only an accepted one
+costs work.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba
+import numpy as np
+
+from remanence.worlds.jellybean.energy import FINENESS, HIGHEST, LOWEST, Energy, grid
+from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.memory import CODES, Memory
+from remanence.worlds.jellybean.patches import BLOCK, surround
+from remanence.worlds.jellybean.random import JUMPS, MODULUS, U, jump
+from remanence.worlds.jellybean.vector import VECTOR, add_vector
+
+SPARE = 4  # codes of room for growth when a patch is moved
+MOST = 16  # patches that are sampled together
+F = np.float32
+ZERO, ONE = U(0), U(1)
+_, ONCE, TWICE, THRICE, FOUR_TIMES, FIVE_TIMES = JUMPS
+compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
+
+
+class Bench(NamedTuple):
+    """Where the surroundings of one agent are sampled."""
+
+    size: int  # of a patch
+    bits: int  # of a coordinate in a patch
+    reach: int  # of items
+    line: int  # cells of the field from one x to the next
+    field: np.ndarray  # [kinds · plane]  what an item would feel
+    filled: np.ndarray  # [plane]  whether there is an item
+    items: np.ndarray  # [patches · cells]  codes of the items of each sampled patch
+    counts: np.ndarray  # [patches]  how many there are
+    origins: np.ndarray  # [patches]  where its lower left cell is in the field
+
+
+def bench(rules: JellyBean) -> Bench:
+    line, plane = grid(rules)
+    return Bench(
+        size=rules.patch_size,
+        bits=rules.cell_bits,
+        reach=rules.reach,
+        line=line,
+        field=np.zeros(rules.num_kinds * plane, np.float32),
+        filled=np.zeros(plane, np.bool_),
+        items=np.zeros(MOST * rules.patch_size**2, np.uint16),
+        counts=np.zeros(MOST, np.uint64),
+        origins=np.zeros(MOST, np.uint64),
+    )
+
+
+@compiled
+def make_terrain(memory: Memory, lane: int, cores: np.ndarray, iterations: int, energy: Energy, bench: Bench) -> None:
+    """Makes and fixes the core of a lane, [lanes, 2] the lower left of its 2 × 2 patches, and what it needs around it."""
+    around, wanted = surround(memory, lane, cores[lane, 0], cores[lane, 1])
+    sample(memory, lane, around, wanted, iterations, energy, bench)
+    for i in range(2, 4):
+        for j in range(2, 4):
+            memory.patch_fixed[lane, around[i, j]] = True
+
+
+@compiled
+def sample(
+    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, iterations: int, energy: Energy, bench: Bench
+) -> None:
+    """Samples the wanted patches, [6, 6], among those around, [6, 6]."""
+    patches = np.empty(MOST, np.int64)
+    cells, number = bench.size * bench.size, 0
+    _spread(memory, lane, around, wanted, energy, bench)
+    for j in range(BLOCK):  # row by row
+        for i in range(BLOCK):
+            if wanted[i, j]:
+                patch = patches[number] = around[i, j]
+                start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
+                for index in range(count):
+                    bench.items[number * cells + index] = memory.codes[lane, start + index]
+                bench.counts[number], bench.origins[number] = count, _origin(i, j, bench)
+                number += 1
+    memory.rng[lane] = _propose(U(memory.rng[lane]), iterations, number, energy, bench)
+    for index in range(number):
+        items = bench.items[index * cells : index * cells + np.int64(bench.counts[index])]
+        _keep(memory, lane, patches[index], items)
+
+
+@compiled
+def _origin(i: int, j: int, bench: Bench) -> int:
+    """Where the lower left cell of a patch of the surroundings is in the field."""
+    return (2 * bench.reach + (i - 1) * bench.size) * bench.line + 2 * bench.reach + (j - 1) * bench.size
+
+
+@compiled
+def _spread(memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, bench: Bench) -> None:
+    """Fills the field from all items that can be felt in wanted patches."""
+    bench.field[:] = 0.0
+    bench.filled[:] = False
+    size, bits, mask = bench.size, bench.bits, (1 << bench.bits) - 1
+    left = low = BLOCK * size
+    right = high = 0
+    for i in range(BLOCK):
+        for j in range(BLOCK):
+            if wanted[i, j]:
+                left, right = min(left, i * size - bench.reach), max(right, (i + 1) * size + bench.reach)
+                low, high = min(low, j * size - bench.reach), max(high, (j + 1) * size + bench.reach)
+    for i in range(BLOCK):
+        for j in range(BLOCK):
+            patch = around[i, j]
+            if patch < 0:
+                continue
+            start = memory.patch_start[lane, patch]
+            for index in range(start, start + memory.patch_count[lane, patch]):
+                code = np.int64(memory.codes[lane, index])
+                x, y = (code >> bits) & mask, code & mask
+                if left <= i * size + x < right and low <= j * size + y < high:
+                    cell = _origin(i, j, bench) + x * bench.line + y
+                    bench.filled[cell] = True
+                    _radiate(code >> (2 * bits), cell, F(1.0), energy, bench.field)
+
+
+@compiled
+def _radiate(kind: int | np.int64, cell: int | np.int64, sign: F, energy: Energy, field: np.ndarray) -> None:
+    """Adds what an item does to the field, or takes it away."""
+    for stroke in range(energy.first_stroke[kind], energy.first_stroke[kind + 1]):
+        add_vector(field, cell + energy.stroke_place[stroke], sign, energy.strokes, stroke * VECTOR)  # type: ignore[call-arg]
+
+
+@compiled
+def _propose(state: U, iterations: int, number: int, energy: Energy, bench: Bench) -> U:
+    """One proposal in each patch in turn, again and again. Returns the state of the generator afterwards.
+
+    A birth draws a coin, the kind, y, x and its luck; if the cell is filled, no luck. A death draws a coin, the item and its luck;
+    if the patch is empty, only the coin.
+    """
+    size, bits, line, cells = U(bench.size), U(bench.bits), U(bench.line), U(bench.size * bench.size)
+    kinds, plane, mask = U(len(energy.intensity)), U(len(bench.filled)), (ONE << U(bench.bits)) - ONE
+    field, filled, items, counts = bench.field, bench.filled, bench.items, bench.counts
+    intensity, offset, surely, hardly = energy.intensity, energy.offset, energy.surely, energy.hardly
+    for _ in range(iterations):
+        patch = ZERO
+        for origin in bench.origins[:number]:
+            count, begin = counts[patch], patch * cells
+            coin = jump(state, ONCE)
+            if coin & ONE == ZERO:
+                kind, y = _remainder(jump(state, TWICE), kinds), _remainder(jump(state, THRICE), size)
+                last = jump(state, FOUR_TIMES)
+                x = _remainder(last, size)
+                cell = origin + x * line + y
+                if filled[cell]:
+                    state = last
+                else:
+                    state = jump(state, FIVE_TIMES)
+                    gain = intensity[kind] + field[kind * plane + cell]
+                    bin = _bin(gain + offset[count + ONE])
+                    if state < hardly[bin] and (
+                        state < surely[bin] or _accepts(state, gain, F(1.0), count + ONE, kinds, size, energy)
+                    ):
+                        items[begin + count] = (kind << (bits + bits)) | (x << bits) | y
+                        counts[patch] = count + ONE
+                        filled[cell] = True
+                        _radiate(np.int64(kind), np.int64(cell), F(1.0), energy, field)
+            elif count == ZERO:
+                state = coin
+            else:
+                index = begin + _remainder(jump(state, TWICE), count)
+                state = jump(state, THRICE)
+                code = U(items[index])
+                kind, cell = code >> (bits + bits), origin + ((code >> bits) & mask) * line + (code & mask)
+                gain = -intensity[kind] - field[kind * plane + cell]
+                bin = _bin(gain - offset[count])
+                if state < hardly[bin] and (
+                    state < surely[bin] or _accepts(state, gain, F(-1.0), count, kinds, size, energy)
+                ):
+                    items[index] = items[begin + count - ONE]
+                    counts[patch] = count - ONE
+                    filled[cell] = False
+                    _radiate(np.int64(kind), np.int64(cell), F(-1.0), energy, field)
+            patch += ONE
+    return state
+
+
+@compiled
+def _remainder(number: U, divisor: U) -> U:
+    return U(np.uint32(number) % np.uint32(divisor))  # half the digits take half the time
+
+
+@compiled
+def _bin(gain: F) -> U:
+    return U(min(max(gain - F(LOWEST * FINENESS), F(0.0)), F((HIGHEST - LOWEST) * FINENESS - 1)))
+
+
+@compiled
+def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
+    """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
+
+    In single precision, added from left to right. Seldom asked: thresholds decide nearly always.
+    """
+    logarithm = energy.logarithm
+    gain = gain * F(1 / FINENESS) - sign * logarithm[count]
+    gain = gain + sign * logarithm[kinds]
+    gain = gain + sign * (F(2.0) * logarithm[size])
+    return F(math.log(F(luck) / F(MODULUS - 1))) < gain
+
+
+@compiled
+def _keep(memory: Memory, lane: int, patch: int, items: np.ndarray) -> None:
+    """Writes the items of a patch back, to a new place if they have become too many."""
+    if len(items) > memory.patch_room[lane, patch]:
+        memory.patch_start[lane, patch] = memory.used[lane, CODES]
+        memory.patch_room[lane, patch] = len(items) + SPARE
+        memory.used[lane, CODES] += len(items) + SPARE
+    start = memory.patch_start[lane, patch]
+    for index in range(len(items)):
+        memory.codes[lane, start + index] = items[index]
+    memory.patch_count[lane, patch] = len(items)

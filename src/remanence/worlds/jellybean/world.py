@@ -1,0 +1,171 @@
+"""Many Jelly Bean Worlds, stepped together."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from remanence.errors import UserError
+from remanence.worlds.jellybean import memory as memories
+from remanence.worlds.jellybean.energy import energy
+from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.patches import find
+from remanence.worlds.jellybean.random import MODULUS, seeded
+from remanence.worlds.jellybean.sampling import bench, make_terrain
+from remanence.worlds.jellybean.walking import DONE, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
+
+ACTIONS = ("up", "left", "right", "down")
+FIRST_TIMES = 10  # so many times more iterations are spent where an agent begins
+
+
+class JellyBeanWorlds:
+    """Infinite maps of items, one per lane, each with one agent that starts at (0, 0).
+
+    The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
+    cell it enters is collected. Terrain is made when the agent first comes near, and stays; nothing grows again.
+
+    `views`, `finds`, `places` and `collected` are arrays that steps write into: copy what must last.
+    """
+
+    def __init__(self, rules: JellyBean, seeds: Sequence[int], threads: int = 1) -> None:
+        """`threads` work on lanes that need new terrain at the same time; worlds do not depend on it."""
+        for seed in seeds:
+            if not 0 <= seed < MODULUS or seed != int(seed):
+                raise UserError(f"a seed must be a whole number, at least 0 and less than 2³¹ − 1; got {seed}")
+        if 0 in seeds:
+            warnings.warn("seed 0 is the same Jelly Bean World as seed 1", stacklevel=2)
+        self._prepare(rules, len(seeds), threads)
+        everyone = np.ones(len(seeds), bool)
+        self._memory = memories.with_room(memories.empty(rules, len(seeds)), rules, everyone)
+        self._memory.rng[:] = [seeded(int(seed)) for seed in seeds]
+        self._make_terrain(list(range(len(seeds))), FIRST_TIMES * rules.iterations)
+        look(self._memory, self._sight, rules.patch_size, self.views)
+
+    def _prepare(self, rules: JellyBean, lanes: int, threads: int) -> None:
+        if lanes < 1:
+            raise UserError("at least one seed is needed: one for each world")
+        if threads < 1:
+            raise UserError(f"at least one thread is needed; got {threads}")
+        self.rules, self.lanes = rules, lanes
+        self.views = np.zeros((lanes, rules.view, rules.view), np.uint8)
+        self.finds = np.zeros(lanes, np.uint8)
+        self._sight = blank_sight(rules, lanes)
+        self._energy, self._colours = energy(rules), rules.colours
+        self._benches = [bench(rules) for _ in range(min(threads, lanes))]
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
+
+    @property
+    def places(self) -> np.ndarray:
+        """[lanes, 2] where the agents are, x to the right and y upwards."""
+        return self._memory.place
+
+    @property
+    def collected(self) -> np.ndarray:
+        """[lanes, kinds] how many items of each kind were collected since the beginning."""
+        return self._memory.collected
+
+    @property
+    def time(self) -> np.ndarray:
+        """[lanes] steps taken."""
+        return self._memory.time
+
+    def observe(self) -> np.ndarray:
+        """[lanes, view, view] what is seen, by x and by y upwards: 0 for nothing, else 1 + the kind of the item."""
+        return self.views
+
+    def paint(self, views: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """[..., 3] the red, green and blue of what is seen, as float32, or as the type of `out`, which is then written."""
+        colours = self._colours if out is None else self._colours.astype(out.dtype)
+        return np.take(colours, views, axis=0, out=out, mode="clip")
+
+    def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Moves every agent: 0 up, 1 left, 2 right, 3 down.
+
+        Returns: what is then seen, as `observe`, and what was collected, [lanes]: 0 for nothing, else 1 + the kind of the item.
+        """
+        self._walk(np.asarray(actions)[None], self.views[None], self.finds[None])
+        return self.views, self.finds
+
+    def walk(self, actions: np.ndarray, views: bool = True) -> tuple[np.ndarray, np.ndarray]:
+        """Many steps at once, [steps, lanes]; the same as `step` after `step`.
+
+        Returns: all views, [steps, lanes, view, view], or only the last one as [lanes, view, view]; all finds, [steps, lanes].
+        """
+        actions = np.asarray(actions)
+        seen = np.empty((len(actions) if views else 1, *self.views.shape), np.uint8)
+        finds = np.zeros(actions.shape, np.uint8)
+        if len(actions):
+            self._walk(actions, seen, finds)
+            self.views[:], self.finds[:] = seen[-1], finds[-1]
+        return seen if views else self.views, finds
+
+    def _walk(self, actions: np.ndarray, views: np.ndarray, finds: np.ndarray) -> None:
+        if actions.shape[1:] != (self.lanes,):
+            raise UserError(f"{self.lanes} worlds need as many actions; got the shape {actions.shape[1:]}")
+        if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= len(ACTIONS):
+            raise UserError("actions are 0 (up), 1 (left), 2 (right) and 3 (down)")
+        rules = self.rules
+        actions = actions.astype(np.int8, copy=False)
+        self._sight.taken[:] = 0
+        while not walk(self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, finds):
+            status = self._sight.status
+            if (status == TOO_FAR).any():
+                raise UserError("agents cannot go farther than 2³¹ cells or steps: begin a new world")
+            self._memory = memories.with_room(self._memory, rules, status != DONE)
+            self._make_terrain(np.flatnonzero(status == NO_TERRAIN).tolist(), rules.iterations)
+
+    def _make_terrain(self, lanes: list[int], iterations: int) -> None:
+        """Makes the terrain for which these lanes wait."""
+        shares = min(len(self._benches), len(lanes))
+
+        def work(share: int) -> None:
+            for lane in lanes[share::shares]:
+                make_terrain(self._memory, lane, self._sight.ahead, iterations, self._energy, self._benches[share])
+
+        if self._pool and shares > 1:
+            list(self._pool.map(work, range(shares)))
+        elif shares:
+            work(0)
+
+    def terrain(
+        self, lane: int, left: int, bottom: int, width: int, height: int, collected: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A rectangle of the map as it is now, by x and y.
+
+        Args: collected: whether to show items that were collected, but still act on new terrain.
+        Returns:
+            [width, height] what lies there, as in `observe`; and 0 where there is no map yet, 1 where it may change, else 2.
+        """
+        size, memory = self.rules.patch_size, self._memory
+        first_x, first_y = left // size, bottom // size
+        across, up = (left + width - 1) // size - first_x + 1, (bottom + height - 1) // size - first_y + 1
+        codes, known = np.zeros((2, across * size, up * size), np.uint8)
+        for i, j in np.ndindex(across, up):
+            patch = find(memory, lane, first_x + i, first_y + j)
+            if patch >= 0:
+                kinds, x, y = memories.items(memory, self.rules, lane, patch, collected)
+                codes[i * size + x, j * size + y] = 1 + kinds
+                known[i * size : (i + 1) * size, j * size : (j + 1) * size] = 1 + memory.patch_fixed[lane, patch]
+        part = (
+            slice(left - first_x * size, left - first_x * size + width),
+            slice(bottom - first_y * size, bottom - first_y * size + height),
+        )
+        return codes[part], known[part]
+
+    def state(self) -> dict[str, np.ndarray]:
+        """All that is needed to go on later, as plain arrays."""
+        return memories.pack(self._memory)
+
+    @classmethod
+    def restore(cls, rules: JellyBean, state: Mapping[str, np.ndarray], threads: int = 1) -> JellyBeanWorlds:
+        """Worlds that go on from a `state`, bit for bit."""
+        worlds = cls.__new__(cls)
+        memory = memories.unpack(state, rules)
+        worlds._prepare(rules, len(memory.time), threads)
+        worlds._memory = memory
+        if not look(memory, worlds._sight, rules.patch_size, worlds.views):
+            raise UserError("this state of a Jelly Bean World is damaged: there is no map where an agent stands")
+        return worlds

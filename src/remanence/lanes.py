@@ -28,6 +28,7 @@ from remanence.lockstep import LANES
 from remanence.random import make_key, unwrap_keys, wrap_keys
 from remanence.trees import choose
 from remanence.types import Hypers
+from remanence.worlds.base import Hosted
 
 # Rounds between two looks from outside: few at first, and never more than some seconds' worth, so that a person soon hears of
 # progress and little is lost when a run is cut off.
@@ -192,6 +193,8 @@ class Batch:
         if alive and over.sum() < len(self._lanes) * TURNOVER:
             return {}  # too few to be worth a break
         finished = self._outcomes(np.flatnonzero(over))
+        if isinstance(self.setting.world, Hosted):
+            self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[over], carry.life.world))
         self._lanes[over] = NOBODY
         self.over = not alive and self._begun == len(self._seeds)
         self._shrink(alive)
@@ -200,6 +203,8 @@ class Batch:
     def state(self) -> dict[str, np.ndarray]:
         """Everything that decides the future, as named arrays."""
         kept = {f"life{name}": leaf for name, leaf in _named(unwrap_keys(self._carry))} if self._carry else {}
+        if self._carry and isinstance(self.setting.world, Hosted):
+            kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
         own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
         return {name: np.asarray(leaf) for name, leaf in (kept | own).items() if np.size(leaf)}
 
@@ -217,7 +222,10 @@ class Batch:
                 raise UserError(
                     f"the checkpoint does not fit this program (it differs in {name}): begin anew with --restart"
                 )
-        carry = jax.tree.unflatten(jax.tree.structure(unwrapped), leaves)
+        carry: _Carry = jax.tree.unflatten(jax.tree.structure(unwrapped), leaves)
+        if isinstance(self.setting.world, Hosted):
+            host = {name.removeprefix("host."): leaf for name, leaf in state.items() if name.startswith("host.")}
+            carry = carry._replace(life=carry.life._replace(world=self.setting.world.load(carry.life.world, host)))
         self._carry = self.driver._spread(wrap_keys(carry, form))
 
     def under_way(self) -> Iterator[tuple[int, int, Any]]:

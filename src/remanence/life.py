@@ -26,7 +26,7 @@ from remanence.lockstep import taking_part
 from remanence.streams import Stream
 from remanence.trees import choose
 from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition, WorldState
-from remanence.worlds.base import World
+from remanence.worlds.base import World, is_endless
 
 NO_EPISODE = 2**31 - 1  # a number no episode will ever have
 
@@ -167,7 +167,8 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
         return Told(obs, stream.task_id(segment, life.keys.tasks)) if agent.knows_task else obs
 
     action = agent.act(life.agent, hypers, show(life.obs), k_act)
-    world_state, seen = world.step(k_world, life.world, action, task)
+    with taking_part(awake):
+        world_state, seen = world.step(k_world, life.world, action, task)
     if setting.by_steps and stream.ends_episode:  # cut off, not ended: what follows is still worth something
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.span.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, real=awake)
@@ -185,7 +186,8 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
             finished=choose(awake, _count(life.finished, seen), life.finished),
             ended=life.ended | (awake & (moved.step % setting.window == 0)),
         )
-        moved = _begin_episode(setting, moved, awake & seen.last)
+        if not is_endless(world):
+            moved = _begin_episode(setting, moved, awake & seen.last)
     else:
         moved = moved._replace(ended=life.ended | (awake & seen.last))
     return moved._replace(resting=life.resting | moved.ended | is_due(setting, moved) | is_over(setting, moved))

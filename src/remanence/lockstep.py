@@ -24,6 +24,11 @@ def taking_part(lane_does: Array) -> Iterator[None]:
         _taking_part.pop()
 
 
+def takes_part() -> Array:
+    """Whether this lane takes part in what is being done."""
+    return _taking_part[-1] if _taking_part else jnp.bool_(True)
+
+
 def longest(count: Array) -> Array:
     """The largest `count` of all lanes mapped together that take part; `count` itself for a lane on its own.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
 from jax import Array
 
 from remanence.types import Key, Task, TimeStep, WorldState
@@ -26,3 +27,24 @@ class World(Protocol):
     def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]: ...
 
     def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]: ...
+
+
+@runtime_checkable
+class Hosted(Protocol):
+    """A world of which a part lives outside of the compiled program, and must be kept and restored with it.
+
+    `states` are those of many lanes, [lanes, ...]. Only lanes that take part (`lockstep.takes_part`) may be changed by a step.
+    """
+
+    def save(self, states: Any) -> dict[str, np.ndarray]: ...
+
+    def load(self, states: Any, saved: dict[str, np.ndarray]) -> Any: ...
+
+    def drop(self, states: Any) -> None:
+        """Forgets lanes that are over."""
+        ...
+
+
+def is_endless(world: World) -> bool:
+    """Whether no step of the world ever ends an episode, so that nothing must be made ready to begin another."""
+    return getattr(world, "endless", False)

@@ -1,0 +1,123 @@
+"""Jelly Bean World for the engine: maps live on the host, and the compiled loop calls out to them at every step."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from remanence.lockstep import takes_part
+from remanence.types import Key, TimeStep
+from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
+
+SEEDS = 2**31 - 3  # the original's seeds that make worlds of their own, from 1 upwards
+
+# The maps of this process. A lane's state holds only the number under which its map is found here.
+_maps: dict[int, JellyBeanWorlds] = {}
+_numbers = itertools.count()
+NO_MAP = -1
+
+
+class Whereabouts(NamedTuple):
+    """What a lane carries of its world."""
+
+    map: Array  # []
+    time: Array  # [] steps taken
+
+
+@dataclass(frozen=True)
+class JellyBeanWorld:
+    """An endless walk in an infinite map; a task is what each kind of item is worth, [kinds].
+
+    Steps are ordinary function calls to the compiled loop, but they change the map: each must happen once and in order.
+    Every call says how many steps were taken before, and one that comes twice or too early is an error.
+    """
+
+    rules: JellyBean
+    discount: float = 0.9
+    endless: bool = True
+
+    @property
+    def num_actions(self) -> int:
+        return len(ACTIONS)
+
+    @property
+    def obs_shape(self) -> tuple[int, int, int]:
+        return (self.rules.view, self.rules.view, 3)
+
+    def reset(self, key: Key, task: Array) -> tuple[Whereabouts, Array]:  # noqa: ARG002
+        seed = 1 + jax.random.randint(key, (), 0, SEEDS)
+        forms = (jax.ShapeDtypeStruct((), np.int32), self._view_form())
+        number, view = jax.pure_callback(self._begin, forms, seed, vmap_method="broadcast_all")
+        return Whereabouts(number, jnp.int32(0)), self._planes(view)
+
+    def step(self, key: Key, state: Whereabouts, action: Array, task: Array) -> tuple[Whereabouts, TimeStep]:  # noqa: ARG002
+        forms = (self._view_form(), jax.ShapeDtypeStruct((), np.uint8))
+        view, find = jax.pure_callback(
+            self._step, forms, state.map, state.time, action, takes_part(), vmap_method="broadcast_all"
+        )
+        reward = jnp.where(find > 0, task[jnp.maximum(find.astype(jnp.int32) - 1, 0)], 0.0)
+        seen = TimeStep(self._planes(view), reward, jnp.float32(self.discount), jnp.bool_(False))
+        return Whereabouts(state.map, state.time + 1), seen
+
+    def save(self, states: Whereabouts) -> dict[str, np.ndarray]:
+        """The maps of some lanes as arrays; leaves of `states` have a lane axis."""
+        return {
+            f"{row}.{name}": array
+            for row, number in enumerate(np.asarray(states.map).tolist())
+            if number in _maps
+            for name, array in _maps[number].state().items()
+        }
+
+    def load(self, states: Whereabouts, saved: dict[str, np.ndarray]) -> Whereabouts:
+        """The same lanes with maps made from what `save` gave."""
+        numbers = []
+        for row in range(len(states.map)):
+            own = {name.removeprefix(f"{row}."): array for name, array in saved.items() if name.startswith(f"{row}.")}
+            numbers.append(_keep(JellyBeanWorlds.restore(self.rules, own)) if own else NO_MAP)
+        return states._replace(map=np.array(numbers, np.int32))
+
+    def drop(self, states: Whereabouts) -> None:
+        """Forgets the maps of lanes that are over."""
+        for number in np.asarray(states.map).tolist():
+            _maps.pop(number, None)
+
+    def _view_form(self) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((self.rules.view, self.rules.view), np.uint8)
+
+    def _planes(self, view: Array) -> Array:
+        """[view, view, 3] red, green and blue, as bits."""
+        colours = self.rules.colours[1:] > 0.5  # [kinds, 3]
+        return jnp.any((view[..., None, None] == 1 + np.arange(len(colours))[:, None]) & colours, axis=-2)
+
+    def _begin(self, seeds: Any) -> tuple[np.ndarray, np.ndarray]:
+        """One map per seed, whatever the shape they come in."""
+        seeds = np.asarray(seeds)
+        made = [JellyBeanWorlds(self.rules, [int(seed)]) for seed in seeds.ravel()]
+        numbers = np.array([_keep(one) for one in made], np.int32).reshape(seeds.shape)
+        return numbers, np.stack([one.views[0] for one in made]).reshape(*seeds.shape, *self._view_form().shape)
+
+    def _step(self, numbers: Any, times: Any, actions: Any, awake: Any) -> tuple[np.ndarray, np.ndarray]:
+        numbers, times, actions, awake = (np.asarray(one) for one in (numbers, times, actions, awake))
+        views = np.zeros((*numbers.shape, *self._view_form().shape), np.uint8)
+        finds = np.zeros(numbers.shape, np.uint8)
+        for index in np.ndindex(numbers.shape):
+            if awake[index]:
+                one = _maps[int(numbers[index])]
+                if one.time[0] != times[index]:
+                    raise RuntimeError(f"step {times[index]} of a map that is at step {one.time[0]}")
+                one.step(actions[index].reshape(1))
+                views[index], finds[index] = one.views[0], one.finds[0]
+        return views, finds
+
+
+def _keep(one: JellyBeanWorlds) -> int:
+    number = next(_numbers)
+    _maps[number] = one
+    return number

@@ -69,6 +69,8 @@ class Run:
     """shorten the run: so many tasks instead of the preset's number"""
     span: int | None = None
     """shorten the run: so many episodes (or steps) per task"""
+    steps: int | None = None
+    """shorten the run: so many steps in all, where an experiment counts steps"""
     contenders: tuple[str, ...] = ()
     """run only these"""
     set: tuple[str, ...] = ()
@@ -90,7 +92,7 @@ class Run:
             plan = plan.override(*_parse_change(change))
         if self.contenders:
             plan = plan.select(self.contenders)
-        plan = plan.shortened(self.segments, self.span)
+        plan = plan.shortened(self.segments, self.span, self.steps)
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
             f"{experiment.name} ({self.preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
@@ -104,7 +106,8 @@ class Run:
                 raise UserError(f"{self.name} chooses its step sizes itself: --set has nothing to change")
             results = experiment.conduct(plan, self.preset, seeds, self.out, console, self.execution)
         else:
-            results = execute(experiment.name, self.preset, plan, seeds, self.out, console, self.execution)
+            name = experiment.run_of or experiment.name
+            results = execute(name, self.preset, plan, seeds, self.out, console, self.execution)
         seconds = time.monotonic() - started
         if self.json:
             print_json(as_json(experiment, results, seconds))
@@ -399,7 +402,9 @@ def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
     """Runs of an experiment, the newest first."""
     from remanence.results.store import find_runs
 
-    return find_runs(out / "sweep", experiment.sweep_of) if experiment.sweep_of else find_runs(out, experiment.name)
+    if experiment.sweep_of:
+        return find_runs(out / "sweep", experiment.sweep_of)
+    return find_runs(out, experiment.run_of or experiment.name)
 
 
 def _sweep_stage(

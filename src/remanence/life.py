@@ -80,6 +80,7 @@ class Moment(NamedTuple):
     task_id: Array  # [] the task that was live
     tally: Tally
     finished: Finished | None = None
+    world: WorldState = None
 
 
 Probe: TypeAlias = Callable[[Moment], Any]  # -> pytree of measurements; recorded once per page
@@ -124,7 +125,7 @@ class Setting(NamedTuple):
             raise UserError("windows are for streams that count steps: this one counts episodes")
         if self.by_steps and isinstance(self.period, Episodes):
             raise UserError("this stream counts steps: give the agent a rhythm in steps, not in episodes")
-        if self.agent.rhythm == AT_SWITCH and not self.stream.told:
+        if self.agent.rhythm == AT_SWITCH and not (self.stream.told or self.agent.knows_task):
             raise UserError(
                 "this agent consolidates at switches, but the stream does not tell of them: "
                 "give the agent a rhythm in episodes or steps"
@@ -227,9 +228,8 @@ def consolidate(setting: Setting, hypers: Hypers, life: Life, invited: Array) ->
 def moment(setting: Setting, life: Life) -> Moment:
     """What there is to measure at the end of the page under way."""
     lived = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of its last step
-    return Moment(
-        life.agent, setting.stream.task_id(_segment(setting, lived), life.keys.tasks), life.tally, life.finished
-    )
+    task_id = setting.stream.task_id(_segment(setting, lived), life.keys.tasks)
+    return Moment(life.agent, task_id, life.tally, life.finished, life.world)
 
 
 def pages(setting: Setting, life: Life) -> Array:

@@ -11,6 +11,7 @@ from remanence.experiments import (
     figure3,
     figure3_rooms,
     figure4,
+    figure5_jellybean,
     task_diameter,
 )
 from remanence.experiments.base import Experiment
@@ -23,6 +24,7 @@ REGISTRY: dict[str, Experiment] = {
         figure3,
         figure3_rooms,
         figure4,
+        figure5_jellybean,
         appendix_values,
         appendix_sensitivity,
         task_diameter,

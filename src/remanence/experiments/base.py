@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +19,7 @@ from remanence.life import Probe
 from remanence.results.claims import Claim
 from remanence.results.store import Results
 from remanence.streams import Stream
-from remanence.types import Hypers
+from remanence.types import Hypers, Steps
 from remanence.worlds.base import World
 
 PAPER, RELEASED, SMOKE = "paper", "released", "smoke"
@@ -69,16 +70,37 @@ class Plan:
                 raise unknown("contender", name, self.contenders)
         return dataclasses.replace(self, contenders={name: self.contenders[name] for name in wanted})
 
-    def shortened(self, segments: int | None, span: int | None) -> Plan:
-        """The same plan with fewer or shorter segments; pictures are kept of what is left."""
+    def shortened(self, segments: int | None = None, span: int | None = None, steps: int | None = None) -> Plan:
+        """The same plan with fewer or shorter segments, or steps in all; pictures are kept of what is left."""
+        if steps is not None:
+            segments, span = self._of_steps(steps, segments, span)
         for what, asked, most in (("segments", segments, self.stream.segments), ("span", span, self.stream.span.count)):
             if asked is not None and not 1 <= asked <= most:
                 raise UserError(f"--{what} must be between 1 and {most} here; got {asked}")
         stream = self.stream.shortened(segments or self.stream.segments, span or self.stream.span.count)
-        last = stream.segments * stream.span.count
+        window = math.gcd(self.window, stream.span.count)
+        last = stream.segments * stream.span.count // window
         return dataclasses.replace(
-            self, stream=stream, map_ticks=tuple(sorted({min(tick, last) for tick in self.map_ticks}))
+            self,
+            stream=stream,
+            window=window,
+            map_ticks=tuple(sorted({min(tick, last) for tick in self.map_ticks})),
         )
+
+    def _of_steps(self, steps: int, segments: int | None, span: int | None) -> tuple[int, int]:
+        """So many steps in all, as segments and their span."""
+        if not isinstance(self.stream.span, Steps):
+            raise UserError(
+                "--steps is for experiments that count steps: this one counts episodes, use --segments and --span"
+            )
+        if segments is not None or span is not None:
+            raise UserError("give either --steps, or --segments and --span")
+        span = min(self.stream.span.count, max(steps, 1))
+        if steps < 1 or steps % span or steps // span > self.stream.segments:
+            raise UserError(
+                f"--steps must be at most {span}, or a multiple of it up to {span * self.stream.segments}; got {steps}"
+            )
+        return steps // span, span
 
     def override(self, contender: str, hyper: str, value: float) -> Plan:
         """The same plan with one hyper-parameter changed."""
@@ -123,6 +145,10 @@ class Experiment:
     """what a reader must know to judge the result"""
     sweep_of: str = ""
     """for a sensitivity figure: the experiment whose settings are all run"""
+    run_of: str = ""
+    """for another look at the runs of an experiment: its name"""
+    printed: Mapping[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
+    """for a sensitivity table: what the paper prints for (contender, its searched values)"""
     conduct: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
     """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console, execution) -> all of its results"""
 

@@ -29,11 +29,14 @@ class Whereabouts(NamedTuple):
 
     map: Array  # []
     time: Array  # [] steps taken
+    collected: Array  # [kinds] items collected since the beginning
 
 
 @dataclass(frozen=True)
 class JellyBeanWorld:
     """An endless walk in an infinite map; a task is what each kind of item is worth, [kinds].
+
+    An observation is the view as bits, flattened: [view · view · 3], by x, by y upwards, by red, green and blue.
 
     Steps are ordinary function calls to the compiled loop, but they change the map: each must happen once and in order.
     Every call says how many steps were taken before, and one that comes twice or too early is an error.
@@ -48,14 +51,18 @@ class JellyBeanWorld:
         return len(ACTIONS)
 
     @property
-    def obs_shape(self) -> tuple[int, int, int]:
-        return (self.rules.view, self.rules.view, 3)
+    def num_bits(self) -> int:
+        return self.rules.view**2 * 3
+
+    @property
+    def example_obs(self) -> np.ndarray:
+        return np.zeros(self.num_bits, bool)
 
     def reset(self, key: Key, task: Array) -> tuple[Whereabouts, Array]:  # noqa: ARG002
         seed = 1 + jax.random.randint(key, (), 0, SEEDS)
         forms = (jax.ShapeDtypeStruct((), np.int32), self._view_form())
         number, view = jax.pure_callback(self._begin, forms, seed, vmap_method="broadcast_all")
-        return Whereabouts(number, jnp.int32(0)), self._planes(view)
+        return Whereabouts(number, jnp.int32(0), jnp.zeros(self.rules.num_kinds, jnp.int32)), self._bits(view)
 
     def step(self, key: Key, state: Whereabouts, action: Array, task: Array) -> tuple[Whereabouts, TimeStep]:  # noqa: ARG002
         forms = (self._view_form(), jax.ShapeDtypeStruct((), np.uint8))
@@ -63,8 +70,9 @@ class JellyBeanWorld:
             self._step, forms, state.map, state.time, action, takes_part(), vmap_method="broadcast_all"
         )
         reward = jnp.where(find > 0, task[jnp.maximum(find.astype(jnp.int32) - 1, 0)], 0.0)
-        seen = TimeStep(self._planes(view), reward, jnp.float32(self.discount), jnp.bool_(False))
-        return Whereabouts(state.map, state.time + 1), seen
+        seen = TimeStep(self._bits(view), reward, jnp.float32(self.discount), jnp.bool_(False))
+        collected = state.collected + (find == 1 + np.arange(self.rules.num_kinds))
+        return Whereabouts(state.map, state.time + 1, collected), seen
 
     def save(self, states: Whereabouts) -> dict[str, np.ndarray]:
         """The maps of some lanes as arrays; leaves of `states` have a lane axis."""
@@ -91,10 +99,10 @@ class JellyBeanWorld:
     def _view_form(self) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((self.rules.view, self.rules.view), np.uint8)
 
-    def _planes(self, view: Array) -> Array:
-        """[view, view, 3] red, green and blue, as bits."""
+    def _bits(self, view: Array) -> Array:
+        """Red, green and blue of every cell."""
         colours = self.rules.colours[1:] > 0.5  # [kinds, 3]
-        return jnp.any((view[..., None, None] == 1 + np.arange(len(colours))[:, None]) & colours, axis=-2)
+        return jnp.any((view[..., None, None] == 1 + np.arange(len(colours))[:, None]) & colours, axis=-2).ravel()
 
     def _begin(self, seeds: Any) -> tuple[np.ndarray, np.ndarray]:
         """One map per seed, whatever the shape they come in."""

@@ -196,7 +196,13 @@ def deep_agent(
         steps = state.steps + ready
         if training.target_period:
             synced = ready & (steps % training.target_period == 0)
-            state = state._replace(target=choose(synced, transient, state.target))
+            # Lanes that keep the same time pay for the copy only when it is made.
+            target = jax.lax.cond(
+                longest(synced.astype(jnp.int32)) > 0,
+                lambda: choose(synced, transient, state.target),
+                lambda: state.target,
+            )
+            state = state._replace(target=target)
         return state._replace(transient=transient, moments=moments, steps=steps)
 
     def remember(state: DeepState, transition: Transition, task: Array) -> DeepState:

@@ -107,7 +107,8 @@ def permanent_transient(
 ) -> Contender:
     """PT-DQN with two networks, each half as wide as DQN's unless told otherwise."""
     net, training = network(world, width, world.num_actions), _training()
-    absorbing = Consolidation("sgd", buffer=period, in_order=True, most_batches=None, cache=True)
+    batches = max(1, period // training.batch - 1)  # 155 of 10 000 visits, as in the released code
+    absorbing = Consolidation("sgd", buffer=period, in_order=True, most_batches=batches, cache=True)
     agent = pt_dqn(net, net, epsilon_greedy(EPSILON), world.example_obs, training, absorbing, Steps(period))
     form = _form(
         net,
@@ -158,7 +159,7 @@ def jellybean_plan(
         probe=lambda _: rates(rules),
         truth="none needed",
         seeds=seeds,
-        round_steps=50,
+        round_steps=200,
         lanes_at_once=60,
         window=WINDOW,
         maps=lambda agent: item_values(agent, world),
@@ -197,7 +198,7 @@ def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
 def _shrunk(contenders: Field) -> Plan:
     """The same path in seconds: short tasks, and consolidation often enough to be seen."""
     plan = shrink(jellybean_plan(preset("released"), contenders, period=200), segments=2, span=500, seeds=2)
-    return dataclasses.replace(plan, window=100, map_ticks=(5, 10))
+    return dataclasses.replace(plan, window=100, round_steps=50, map_ticks=(5, 10))
 
 
 def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict[str, Callable[[], Plan]]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from remanence import hostcall
 from remanence.lockstep import takes_part
 from remanence.types import Key, TimeStep
 from remanence.worlds.jellybean.items import JellyBean
@@ -65,10 +66,10 @@ class JellyBeanWorld:
         return Whereabouts(number, jnp.int32(0), jnp.zeros(self.rules.num_kinds, jnp.int32)), self._bits(view)
 
     def step(self, key: Key, state: Whereabouts, action: Array, task: Array) -> tuple[Whereabouts, TimeStep]:  # noqa: ARG002
-        forms = (self._view_form(), jax.ShapeDtypeStruct((), np.uint8))
-        view, find = jax.pure_callback(
-            self._step, forms, state.map, state.time, action, takes_part(), vmap_method="broadcast_all"
-        )
+        asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), takes_part().astype(jnp.int32)])
+        cells = self.rules.view**2
+        told = hostcall.call("remanence_jellybean_step", _step, jax.ShapeDtypeStruct((cells + 1,), np.uint8), asked)
+        view, find = told[:cells].reshape(self.rules.view, self.rules.view), told[cells]
         reward = jnp.where(find > 0, task[jnp.maximum(find.astype(jnp.int32) - 1, 0)], 0.0)
         seen = TimeStep(self._bits(view), reward, jnp.float32(self.discount), jnp.bool_(False))
         collected = state.collected + (find == 1 + np.arange(self.rules.num_kinds))
@@ -111,18 +112,19 @@ class JellyBeanWorld:
         numbers = np.array([_keep(one) for one in made], np.int32).reshape(seeds.shape)
         return numbers, np.stack([one.views[0] for one in made]).reshape(*seeds.shape, *self._view_form().shape)
 
-    def _step(self, numbers: Any, times: Any, actions: Any, awake: Any) -> tuple[np.ndarray, np.ndarray]:
-        numbers, times, actions, awake = (np.asarray(one) for one in (numbers, times, actions, awake))
-        views = np.zeros((*numbers.shape, *self._view_form().shape), np.uint8)
-        finds = np.zeros(numbers.shape, np.uint8)
-        for index in np.ndindex(numbers.shape):
-            if awake[index]:
-                one = _maps[int(numbers[index])]
-                if one.time[0] != times[index]:
-                    raise RuntimeError(f"step {times[index]} of a map that is at step {one.time[0]}")
-                one.step(actions[index].reshape(1))
-                views[index], finds[index] = one.views[0], one.finds[0]
-        return views, finds
+
+def _step(asked: np.ndarray, told: np.ndarray) -> None:
+    """[lanes, (map, time, action, takes part)] -> [lanes, (view, find)]. Lanes that do not take part stay where they are."""
+    told[...] = 0
+    for (number, time, action, awake), answer in zip(
+        asked.reshape(-1, 4), told.reshape(-1, told.shape[-1]), strict=True
+    ):
+        if awake:
+            one = _maps[int(number)]
+            if one.time[0] != time:
+                raise RuntimeError(f"step {time} of a map that is at step {one.time[0]}")
+            one.step(action.reshape(1))
+            answer[:-1], answer[-1] = one.views[0].ravel(), one.finds[0]
 
 
 def _keep(one: JellyBeanWorlds) -> int:

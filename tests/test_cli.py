@@ -21,8 +21,8 @@ def remanence(*arguments: str | Path) -> int:
     return main([str(argument) for argument in arguments])
 
 
-# Networks take long to compile: `test_deep_experiments.py` and `test_task_diameter.py` run these, each once and shorter.
-ELSEWHERE = ("image", "rooms", "diameter")
+# Networks take long to compile: these are run in files of their own, each once and shorter.
+ELSEWHERE = ("image", "rooms", "diameter", "jellybean", "items", "decay", "capacity")
 QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE)]
 
 

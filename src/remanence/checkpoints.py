@@ -1,7 +1,7 @@
 """Keeps everything that decides the future of some lanes, so that they can go on from there after any accident.
 
 <n>/state/          named arrays, written by orbax
-<n>/manifest.json   size and checksum of every file, and what the state belongs to
+<n>/manifest.json   size and checksum of every file, arrays without elements (orbax knows none), what the state belongs to
 
 A checkpoint is written beside its place and moved there when it is whole: a crash leaves the older ones untouched. The last
 two are kept. Nothing in them can run code.
@@ -49,9 +49,10 @@ class Checkpoints:
         partial, place = self.path / f"{number}.partial", self.path / str(number)
         try:
             self._clear_away()
-            _write_arrays(partial / "state", state)
+            _write_arrays(partial / "state", {name: array for name, array in state.items() if array.size})
+            empty = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
             files = {str(file.relative_to(partial)): _checksum(file) for file in sorted(_files(partial))}
-            manifest = {"belongs_to": self.belongs_to, "versions": VERSIONS, "files": files}
+            manifest = {"belongs_to": self.belongs_to, "versions": VERSIONS, "files": files, "empty": empty}
             with (partial / "manifest.json").open("w") as file:
                 json.dump(manifest, file)
                 file.flush()
@@ -73,7 +74,8 @@ class Checkpoints:
             try:
                 manifest = _whole_manifest(place)
                 self._check(manifest)
-                return _read_arrays(place / "state")
+                empty = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["empty"].items()}
+                return _read_arrays(place / "state") | empty
             except _DamageError as damage:
                 warn(f"the checkpoint '{place}' is damaged ({damage}): trying the one before")
         if numbers:
@@ -109,7 +111,7 @@ def _whole_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((place / "manifest.json").read_text())
         files = {name: tuple(facts) for name, facts in manifest["files"].items()}
-        if not {"versions", "belongs_to"} <= set(manifest):
+        if not {"versions", "belongs_to", "empty"} <= set(manifest):
             raise KeyError
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _DamageError("its manifest cannot be read") from error

@@ -206,7 +206,7 @@ class Batch:
         if self._carry and isinstance(self.setting.world, Hosted):
             kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
         own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
-        return {name: np.asarray(leaf) for name, leaf in (kept | own).items() if np.size(leaf)}
+        return {name: np.asarray(leaf) for name, leaf in (kept | own).items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Goes on from what `state` gave, in this process or another."""
@@ -215,8 +215,7 @@ class Batch:
         self._rows = self._hypers_by_row()
         form = self.driver._shapes(self._hypers, len(self._lanes))
         unwrapped = jax.eval_shape(unwrap_keys, form)
-        nothing = {f"life{name}": np.zeros(leaf.shape, leaf.dtype) for name, leaf in _named(unwrapped) if not leaf.size}
-        leaves = [(nothing | state).get(f"life{name}") for name, _ in _named(unwrapped)]
+        leaves = [state.get(f"life{name}") for name, _ in _named(unwrapped)]
         for (name, wanted), found in zip(_named(unwrapped), leaves, strict=True):
             if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
                 raise UserError(

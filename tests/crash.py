@@ -23,9 +23,9 @@ import polars as pl
 from jax import Array
 from rich.console import Console
 
-from remanence.agents import Agent, PTHypers, TDHypers
+from remanence.agents import Agent, PTHypers
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.deep import Consolidation, Training, dqn, pt_dqn
+from remanence.agents.deep import Consolidation, Training, pt_dqn
 from remanence.errors import Stopped, UserError
 from remanence.execution import Execution
 from remanence.experiments.base import Contender, Plan
@@ -71,20 +71,15 @@ def everything(_: Agent) -> Probe:
 
 
 def plan(episodes: int) -> Plan:
-    """DQN, and PT-DQN with two networks and cached permanent values, in tasks that swap."""
+    """PT-DQN with two networks and cached permanent values, in tasks that swap."""
     net, behaviour = mlp((MAZE.num_states,), (16,), 4, start="uniform"), epsilon_greedy(0.2)
     training = Training("adam", batch=32, replay=400, target_period=20)
-    bits = np.zeros(MAZE.num_states, bool)
     absorbing = Consolidation("adam", batch=32, buffer=400, at_least=50, cache=True)
+    agent = pt_dqn(net, net, behaviour, np.zeros(MAZE.num_states, bool), training, absorbing, Episodes(40))
     return Plan(
         world=BitMaze(),
         stream=Stream(SWAP, cyclic(2, 4), Episodes(episodes // 4), told=False),
-        contenders={
-            "DQN": Contender(dqn(net, behaviour, bits, training), TDHypers(0.005), {}),
-            "PT-DQN": Contender(
-                pt_dqn(net, net, behaviour, bits, training, absorbing, Episodes(40)), PTHypers(0.003, 0.005, 0.5), {}
-            ),
-        },
+        contenders={"PT-DQN": Contender(agent, PTHypers(0.003, 0.005, 0.5), {})},
         probe=everything,
         truth="none",
         round_steps=4,
@@ -158,7 +153,7 @@ def main() -> None:
     one.add_argument("--address")
     many = modes.add_parser("torment")
     many.add_argument("--kills", type=int, default=100)
-    many.add_argument("--episodes", type=int, default=8000)
+    many.add_argument("--episodes", type=int, default=16_000)
     many.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
     if asked.mode == "live":

@@ -23,9 +23,9 @@ from ray.cluster_utils import Cluster
 EPISODES = 4000
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Two nodes with one core each."""
+    """A node with one core; a test may add another."""
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     yield made
     made.shutdown()
@@ -36,7 +36,7 @@ def ray_command(out: Path, cluster: Cluster, every: float = 0.5) -> list[str]:
 
 
 def wait_for(what: str, out: Path, process: subprocess.Popen, count: int = 1) -> None:
-    until = time.monotonic() + 120
+    until = time.monotonic() + 240
     while len(list(out.glob(what))) < count:
         assert process.poll() is None, "it ended too early"
         assert time.monotonic() < until, f"no {what}"

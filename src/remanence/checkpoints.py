@@ -23,7 +23,7 @@ import jax
 import numpy as np
 
 from remanence import __version__
-from remanence.errors import UserError, of_disk
+from remanence.errors import UserError
 
 KEPT = 2
 VERSIONS = {"remanence": __version__, "jax": jax.__version__}
@@ -61,9 +61,9 @@ class Checkpoints:
             for old in sorted(self._numbers())[:-KEPT]:
                 os.rename(self.path / str(old), self.path / f"{old}.old")
             self._clear_away()
-        except Exception as error:
+        except Exception:
             shutil.rmtree(partial, ignore_errors=True)
-            raise of_disk(error, self.path) or error from error
+            raise
         return Saved(time.monotonic() - started, sum(size for size, _ in files.values()))
 
     def newest(self, warn: Callable[[str], None]) -> dict[str, np.ndarray] | None:

@@ -14,7 +14,7 @@ from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcomman
 
 from remanence.errors import Stopped, UserError, of_disk, unknown
 from remanence.execution import Execution
-from remanence.present import as_json, continual_figure, print_json, print_rich, show_results, size
+from remanence.present import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
 from remanence.progress import messages
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Run:
         started = time.monotonic()
         console = messages()
         experiment = get(self.name)
-        plan = experiment.plan(self.preset)
+        whole = plan = experiment.plan(self.preset)
         for change in self.set:
             plan = plan.override(*_parse_change(change))
         if self.contenders:
@@ -96,6 +96,7 @@ class Run:
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
             f"{experiment.name} ({self.preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
+            f"{share_of(plan, seeds, whole)}"
         )
         if experiment.sweep_of:
             results = _sweep_stage(

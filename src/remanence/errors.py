@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -41,6 +42,17 @@ def of_disk(error: BaseException, path: Path) -> UserError | None:
                 f"cannot write to '{path}': {wrong}. What was kept before is safe: {mend}, and the same command goes on from there"
             )
     return None
+
+
+@contextlib.contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Within this, errors that are the disk's fault become ones a person understands."""
+    try:
+        yield
+    except (UserError, Stopped):
+        raise
+    except Exception as error:
+        raise of_disk(error, path) or error from error
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:

@@ -21,6 +21,16 @@ def size(plan: Plan, seeds: int | None = None) -> str:
     return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
 
 
+def share_of(plan: Plan, seeds: int, whole: Plan) -> str:
+    """How much of the whole a shorter run is, in lives and their length; nothing to say of a whole one."""
+
+    def amount(plan: Plan, seeds: int) -> int:
+        return len(plan.contenders) * seeds * plan.stream.segments * plan.stream.span.count
+
+    asked, full = amount(plan, seeds), amount(whole, whole.seeds)
+    return "" if asked >= full or not full else f"; this is {100 * asked / full:.2g} % of it"
+
+
 def continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]:
     from remanence.report.figures import continual_chart
 
@@ -47,7 +57,7 @@ def show_results(experiment: Experiment, results: Results) -> None:
 
     print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
     if experiment.sweep_of:
-        print_rich(sweep_table(results, experiment.headline))
+        print_rich(sweep_table(results, experiment.headline, experiment.printed))
     if results.metrics:
         print_rich(summary_table(results, experiment.headline))
         if len(results.contenders) <= MOST_IN_TABLE:

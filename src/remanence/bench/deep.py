@@ -56,7 +56,7 @@ class Noise:
 def run(progress: Callable[[str], None]) -> Report:
     """About two minutes."""
     progress("matrix product")
-    peak = _matrix_product()
+    peak = matrix_product()
     rows = [Row(f"matrix product {MATRIX}×{MATRIX}, all cores", peak / 1e9, "GFLOP/s")]
     jelly, rooms, noise = mlp((1452,), (256, 128, 64), 4), two_rooms(), Noise()
     training = Training("adam", BATCH, replay=8000, target_period=200, frames=4)
@@ -130,7 +130,7 @@ def useful_operations(network: Network) -> float:
     return 2.0 * BATCH * (4 * sum(per_layer) - per_layer[0])
 
 
-def _matrix_product() -> float:
+def matrix_product() -> float:
     """Operations per second of a large product, one on each device at the same time."""
     matrix = np.random.default_rng(0).normal(size=(MATRIX, MATRIX)).astype(np.float32)
     devices = jax.devices()

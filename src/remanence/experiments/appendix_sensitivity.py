@@ -2,39 +2,60 @@
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import altair as alt
 
-from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms
-from remanence.experiments.base import Experiment
-from remanence.report.sensitivity import sensitivity
+from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean
+from remanence.experiments.base import Experiment, Plan
+from remanence.report.sensitivity import against_print, sensitivity
 from remanence.results.store import Results
 
 REMARK = "These are the sweeps behind the choice of step sizes: they use the tuning seeds, which report nothing else."
 
 
-def _figures(results: Results, title: str, metrics: tuple[str, ...]) -> dict[str, alt.TopLevelMixin]:
-    return {metric: sensitivity(results, metric, title) for metric in metrics}
+def _figures(
+    results: Results, title: str, metrics: tuple[str, ...], printed: Mapping[tuple[str, tuple[float, ...]], float]
+) -> dict[str, alt.TopLevelMixin]:
+    figures = {metric: sensitivity(results, metric, title) for metric in metrics}
+    if printed:
+        figures["printed"] = against_print(results, metrics[0], printed, f"{title}, and what the paper prints")
+    return figures
 
 
-def _sensitivity(name: str, of: Experiment, expected: str) -> Experiment:
+def _as_tuned(make: Callable[[], Plan]) -> Plan:
+    """The size of the sweeps in App. C.4: 1.5M steps, 3 seeds."""
+    plan = make()
+    return dataclasses.replace(plan.shortened(segments=min(10, plan.stream.segments)), seeds=min(3, plan.seeds))
+
+
+def _sensitivity(
+    name: str,
+    of: Experiment,
+    expected: str,
+    plans: Mapping[str, Callable[[], Plan]] | None = None,
+    printed: Mapping[tuple[str, tuple[float, ...]], float] | None = None,
+) -> Experiment:
     title = f"Sensitivity to step sizes: {of.title[0].lower()}{of.title[1:]}"
     return Experiment(
         name=f"appendix/sensitivity-{name}",
         figure=f"App. C.4, {of.title[0].lower()}{of.title[1:]}",
         title=title,
-        plans=of.plans,
-        figures=partial(_figures, title=title, metrics=of.headline[:1]),
+        plans=plans or of.plans,
+        figures=partial(_figures, title=title, metrics=of.headline[:1], printed=printed or {}),
         claims=lambda _: [],
         expected=expected,
         headline=of.headline,
         remarks=(REMARK,),
         sweep_of=of.name,
+        printed=printed or {},
     )
 
 
 _tabular, _linear, _continuous = figure2.EXPERIMENTS
+_jellybean = figure5_jellybean.EXPERIMENTS[0]
 
 EXPERIMENTS = (
     _sensitivity("tabular", _tabular, "10 s"),
@@ -44,4 +65,11 @@ EXPERIMENTS = (
     _sensitivity("image", figure2_deep.EXPERIMENTS[0], "5 h"),
     _sensitivity("rooms", figure2_deep.EXPERIMENTS[1], "12 h"),
     _sensitivity("two-rooms", figure3_rooms.EXPERIMENTS[0], "15 h"),
+    _sensitivity(
+        "jellybean",
+        _jellybean,
+        "11 days",
+        {preset: partial(_as_tuned, make) for preset, make in _jellybean.plans.items()},
+        figure5_jellybean.PRINTED,
+    ),
 )

@@ -20,7 +20,7 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experi
 from remanence.life import Moment, Probe
 from remanence.networks import Network, mlp
 from remanence.report.figures import Line, learning_curves
-from remanence.report.jellybean import items_per_task, value_fields
+from remanence.report.jellybean import items_per_task, value_fields, world_scene
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
@@ -223,6 +223,7 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
         **_curves(results, "Jelly Bean World"),
         "items": items_per_task(results, COLLECTED),
         **value_fields(results, "PT-DQN"),
+        "world": world_scene(preset(PAPER if results.preset == PAPER else RELEASED)),
     }
 
 
@@ -317,7 +318,7 @@ EXPERIMENTS = (
         plans=_plans(_main_contenders),
         figures=_figures,
         claims=_claims,
-        expected="5 days",
+        expected="10 days",
         headline=(RATE,),
         remarks=REMARKS,
     ),
@@ -340,7 +341,7 @@ EXPERIMENTS = (
         plans=_plans(_decay_contenders, seeds=3),
         figures=lambda results: _curves(results, "Jelly Bean World, decay of the transient network"),
         claims=_decay_claims,
-        expected="10 h",
+        expected="20 h",
         headline=(RATE,),
         remarks=REMARKS,
     ),
@@ -354,7 +355,7 @@ EXPERIMENTS = (
             "items": items_per_task(results, COLLECTED),
         },
         claims=_capacity_claims,
-        expected="6 days",
+        expected="15 days",
         headline=(RATE,),
         remarks=(*REMARKS, "2x and 1x mean the widths of all hidden layers; PT-DQN-1x has two networks of DQN's size."),
     ),

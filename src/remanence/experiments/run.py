@@ -16,7 +16,7 @@ from rich.console import Console
 
 from remanence import __version__
 from remanence.agents.base import Agent
-from remanence.errors import UserError
+from remanence.errors import UserError, disk_errors
 from remanence.execution import Execution
 from remanence.experiments.base import Plan
 from remanence.experiments.crew import carry_out, workers
@@ -84,7 +84,7 @@ def fulfil(
     execution: Execution,
 ) -> Results:
     """Lives the lanes that are missing from a run, group by group; keeps curves, or only the areas under some of them."""
-    with directory.opened(execution.restart) as crashed:
+    with disk_errors(directory.path), directory.opened(execution.restart) as crashed:
         if crashed:
             console.print(f"{crashed} ended without finishing: going on from what it kept")
         done = set(directory.lanes())

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from remanence.checkpoints import Checkpoints, Saved
-from remanence.errors import Stopped, UserError, of_disk
+from remanence.errors import Stopped, UserError, disk_errors
 from remanence.experiments.base import Plan
 from remanence.experiments.groups import Group, Lane, make_setting
 from remanence.experiments.rows import curve_rows, tables
@@ -77,12 +77,9 @@ def live(
     """
     directory = work.directory
     directory.make()
-    try:
-        with directory.writing(patience):
-            if len(directory.lanes()) < len(work.group.lanes):
-                _Living(work, driver, warn).live(asked_to_stop, on_progress)
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise of_disk(error, directory.path) or error from error
+    with disk_errors(directory.path), directory.writing(patience):
+        if len(directory.lanes()) < len(work.group.lanes):
+            _Living(work, driver, warn).live(asked_to_stop, on_progress)
 
 
 class _Living:
@@ -114,7 +111,7 @@ class _Living:
         while not self.batch.over:
             self.finished += [(self.lanes[number], outcome) for number, outcome in self.batch.advance().items()]
             on_progress(self.batch.progress.pages, self._rate())
-            self._tell()
+            self._tell(at_once=self.batch.over)
             number = 0 if self.batch.over else asked_to_stop()
             if number or (not self.batch.over and time.monotonic() - self.kept_at > self.wait):
                 self._keep()
@@ -145,6 +142,7 @@ class _Living:
         )
         if self.work.areas is None:
             self.directory.replace("so-far.parquet", self._so_far())
+        self._tell(at_once=True)
 
     def _write_finished(self) -> None:
         if self.finished:
@@ -160,9 +158,9 @@ class _Living:
         ]
         return pl.concat(rows) if rows else pl.DataFrame()
 
-    def _tell(self) -> None:
+    def _tell(self, at_once: bool = False) -> None:
         now = time.monotonic()
-        if now - self.told_at > SECONDS_BETWEEN_NEWS or self.batch.over:
+        if at_once or now - self.told_at > SECONDS_BETWEEN_NEWS:
             self.told_at = now
             self.directory.replace("progress.json", {"time": round(time.time(), 3), **self._facts()})
         if now - self.logged_at > SECONDS_BETWEEN_LINES:

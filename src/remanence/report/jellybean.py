@@ -9,9 +9,10 @@ import polars as pl
 from remanence.report.figures import colour
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
+from remanence.worlds.jellybean import JellyBean, JellyBeanWorlds
 
 KINDS = ("blue", "red")  # whose values are drawn
-PARTS = {"permanent": "permanent Vᴾ", "transient": "transient Vᵀ", "value": "their sum"}
+PARTS = {"permanent": "permanent", "transient": "transient", "value": "their sum"}
 
 
 def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
@@ -48,6 +49,67 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
     return alt.vconcat(*panels, spacing=8).properties(title=title)
 
 
+def world_scene(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int = 32) -> alt.TopLevelMixin:
+    """The world around an agent that walks to whatever is nearest, with its path and the part of the world it sees."""
+    world, path = JellyBeanWorlds(rules, [seed]), [(0, 0)]
+    for _ in range(steps):
+        world.step(np.array([_towards_the_nearest(world.views[0], len(path))]))
+        path.append((int(world.places[0, 0]), int(world.places[0, 1])))
+    x, y = path[-1]
+    side = 2 * radius + 1
+    codes, _ = world.terrain(0, x - radius, y - radius, side, side)
+    items = [
+        {"x": int(i) - radius, "y": int(j) - radius, "kind": rules.items[codes[i, j] - 1].name}
+        for i, j in np.argwhere(codes)
+    ]
+    trodden = [
+        {"x": a - x, "y": b - y, "step": n} for n, (a, b) in enumerate(path) if max(abs(a - x), abs(b - y)) <= radius
+    ]
+    axis = {"axis": None, "scale": alt.Scale(domain=[-radius - 0.5, radius + 0.5], nice=False)}
+    along, up = alt.X("x:Q", **axis), alt.Y("y:Q", **axis)
+    names = [item.name for item in rules.items]
+    pixels = 420 / side
+    squares = (
+        alt.Chart(alt.Data(values=items))
+        .mark_square(size=pixels**2, opacity=1)
+        .encode(x=along, y=up, color=alt.Color("kind:N", title="item", scale=alt.Scale(domain=names, range=names)))
+    )
+    way = (
+        alt.Chart(alt.Data(values=trodden))
+        .mark_line(color="#999999", strokeWidth=1.5)
+        .encode(x=along, y=up, order="step:Q")
+    )
+    seen, reach = rules.vision_range + 0.5, {"x": 0, "y": 0}
+    window = (
+        alt.Chart(alt.Data(values=[{"x": -seen, "x2": seen, "y": -seen, "y2": seen}]))
+        .mark_rect(fillOpacity=0, stroke="black", strokeWidth=1.5)
+        .encode(x=along, x2="x2:Q", y=up, y2="y2:Q")
+    )
+    agent = (
+        alt.Chart(alt.Data(values=[reach]))
+        .mark_point(shape="cross", color="black", filled=True, size=70)
+        .encode(x=along, y=up)
+    )
+    title = alt.TitleParams(
+        "Jelly Bean World, seed 3",
+        subtitle=[f"after {steps} steps to whatever was nearest; the frame is what the agent sees"],
+    )
+    return alt.layer(way, squares, window, agent).properties(width=420, height=420, title=title)
+
+
+def _towards_the_nearest(view: np.ndarray, turn: int) -> int:
+    """Up, left, right or down to the nearest item in sight; upwards and to the right in turn if there is none."""
+    middle = len(view) // 2
+    found = np.argwhere(view) - middle
+    found = found[np.abs(found).sum(axis=1) > 0]
+    if not len(found):
+        return 0 if turn % 2 else 2
+    dx, dy = found[np.abs(found).sum(axis=1).argmin()]
+    if abs(dx) > abs(dy):
+        return 2 if dx > 0 else 1
+    return 0 if dy > 0 else 3
+
+
 def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixin]:
     """The best action's value when a single item is seen, by its place and by part, at the end of the last two tasks."""
     if not len(results.maps) or contender not in results.contenders:
@@ -70,7 +132,7 @@ def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixi
             "part": PARTS[part],
             "x": point % side**2 // side - side // 2,
             "y": point % side - side // 2,
-            "value": round(value, 5),
+            "value": float(f"{value:.4g}"),
         }
         for tick, part, point, value in values.sort("tick", "point").iter_rows()
     ]

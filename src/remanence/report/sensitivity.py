@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import altair as alt
 import polars as pl
 
@@ -9,21 +11,23 @@ from remanence.report.figures import colour
 from remanence.results.continual import lower_is_better
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
-from remanence.results.summary import settings_of
+from remanence.results.summary import settings_of, summarise_sweep
 
 WIDTH, HEIGHT = 250, 240
 EXPLODING = 5  # a mean error so many times the median is not on its way to anything
 
 
 def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
-    """A panel per contender; for PT, one curve per permanent step size. Settings that diverged in some lane are not drawn."""
+    """A panel per contender and, where it is searched, decay; for PT, one curve per permanent step size.
+
+    Settings that diverged in some lane are not drawn.
+    """
     rows = _sensible(_rows(results, metric), metric)
     limits = _limits(rows)
     panels = []
-    for name in results.description["sweep"]:
-        own = rows.filter(pl.col("contender") == name)
-        if len(own):
-            panels.append(_panel(own, name, metric, limits))
+    for name, decay in rows.select("contender", "decay").unique(maintain_order=True).iter_rows():
+        own = rows.filter((pl.col("contender") == name) & pl.col("decay").eq_missing(decay))
+        panels.append(_panel(own, name if decay is None else f"{name}, λ = {decay:g}", metric, limits))
     lost = _left_out(results, rows)
     better = "lower" if lower_is_better(metric) else "higher"
     subtitle = [f"mean of {len(results.seeds)} seeds, 90 % intervals; {better} is better"]
@@ -47,6 +51,7 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
                     "contender": name,
                     "lr": hypers.get("lr", hypers.get("transient_lr")),
                     "permanent": hypers.get("permanent_lr"),
+                    "decay": hypers.get("decay"),
                     "mean": mean,
                     "low": low if low == low else mean,
                     "high": high if high == high else mean,
@@ -56,6 +61,7 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
         "contender": pl.String,
         "lr": pl.Float64,
         "permanent": pl.Float64,
+        "decay": pl.Float64,
         "mean": pl.Float64,
         "low": pl.Float64,
         "high": pl.Float64,
@@ -112,3 +118,36 @@ def _left_out(results: Results, rows: pl.DataFrame) -> list[str]:
         for name in counts
         if counts[name] > shown[name]
     ]
+
+
+def against_print(
+    results: Results, metric: str, printed: Mapping[tuple[str, tuple[float, ...]], float], title: str
+) -> alt.TopLevelMixin:
+    """Every setting's mean beside the number the paper prints for it: on the diagonal both agree."""
+    summary = summarise_sweep(results)
+    rows = [
+        {"agent": name, "setting": label, "ours": round(facts["metrics"][metric]["auc_mean"], 4), "printed": value}
+        for label, facts in summary.items()
+        if (value := printed.get((name := label.split(" ")[0], tuple(facts["hypers"].values())))) is not None
+        and facts["metrics"][metric]["auc_mean"] is not None
+    ]
+    names = list(dict.fromkeys(row["agent"] for row in rows))
+    most = max((max(row["ours"], row["printed"]) for row in rows), default=1.0)
+    scale = alt.Scale(domain=[min([0.0, *(row["ours"] for row in rows)]), most], nice=True)
+    points = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(filled=True, size=50, opacity=0.8)
+        .encode(
+            x=alt.X("printed:Q", title=f"printed {metric}", scale=scale),
+            y=alt.Y("ours:Q", title=f"our {metric}", scale=scale),
+            color=alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names])),
+            tooltip=["setting:N", "ours:Q", "printed:Q"],
+        )
+    )
+    diagonal = (
+        alt.Chart(alt.Data(values=[{"a": 0.0}, {"a": most}]))
+        .mark_line(color="#999999", strokeDash=[4, 4])
+        .encode(x="a:Q", y="a:Q")
+    )
+    subtitle = f"one point per setting, mean of {len(results.seeds)} seeds; dashed: as printed"
+    return (diagonal + points).properties(width=320, height=320, title=alt.TitleParams(title, subtitle=[subtitle]))

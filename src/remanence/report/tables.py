@@ -45,18 +45,21 @@ def continual_table(results: Results, metric: str) -> Table:
     return table
 
 
-def sweep_table(results: Results, headline: Sequence[str]) -> Table:
-    """The best three settings of every contender of a sweep, with their mean areas."""
+def sweep_table(
+    results: Results, headline: Sequence[str], printed: Mapping[tuple[str, tuple[float, ...]], float]
+) -> Table:
+    """The best three settings of every contender of a sweep, with their mean areas, and what the paper prints for them."""
     metric = headline[0]
-    table = Table("setting", f"{metric} (AUC)", box=None, header_style="bold")
+    table = Table("setting", f"{metric} (AUC)", "printed" if printed else "", box=None, header_style="bold")
     summary = summarise_sweep(results)
     for name, settings in settings_of(results):
         own = [(label, facts) for label, facts in summary.items() if label.startswith(f"{name} ")]
         ranked = sorted(own, key=lambda item: _rank(item[1]["metrics"][metric], metric))
         for label, facts in ranked[:3]:
-            table.add_row(label, _area(facts["metrics"][metric]))
+            in_print = printed.get((name, tuple(facts["hypers"].values())))
+            table.add_row(label, _area(facts["metrics"][metric]), "" if in_print is None else f"{in_print:g}")
         if len(settings) > 3:
-            table.add_row(f"… {len(settings) - 3} more settings of {name}", "")
+            table.add_row(f"… {len(settings) - 3} more settings of {name}", "", "")
     return table
 
 

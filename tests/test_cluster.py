@@ -20,7 +20,7 @@ from remanence.results.directory import groups_under_way
 pytest.importorskip("ray", reason="the cluster extra is not installed")
 from ray.cluster_utils import Cluster
 
-EPISODES = 4000
+EPISODES = 8_000
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,7 @@ def test_a_node_dies_and_the_tables_are_those_of_a_local_run(tmp_path: Path, clu
     doomed = cluster.add_node(num_cpus=1)
     out = tmp_path / "ray"
     process = subprocess.Popen(ray_command(out, cluster), stderr=subprocess.PIPE, text=True)
-    wait_for("*/*/groups/*/checkpoint/1", out, process, count=2)  # a group on each node
+    wait_for("*/*/groups/*/so-far.parquet", out, process, count=2)  # a group on each node, with a checkpoint
     cluster.remove_node(doomed, allow_graceful=False)
     _, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
@@ -72,8 +72,8 @@ def test_ctrl_c_keeps_all_and_leaves_the_cluster_clean(tmp_path: Path, cluster: 
     ray.init(address=cluster.address, log_to_driver=False)
     try:
         until = time.monotonic() + 30
-        while ray.available_resources().get("CPU") != 1.0 and time.monotonic() < until:
+        while ray.available_resources().get("CPU") != ray.cluster_resources()["CPU"] and time.monotonic() < until:
             time.sleep(0.2)
-        assert ray.available_resources()["CPU"] == 1.0
+        assert ray.available_resources()["CPU"] == ray.cluster_resources()["CPU"]
     finally:
         ray.shutdown()

@@ -235,7 +235,7 @@ def test_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     """A disk that fills up while the run goes on, one that is too small, and one that is read-only."""
     small = tmp_path / "small"
     small.mkdir()
-    run, kept = " ".join(command(small, 3000)), f"{small}/{NAME}/*/groups/0000/checkpoint/1"
+    run, kept = " ".join(command(small, 3000)), f"{small}/{NAME}/*/groups/0000/so-far.parquet"
     script = f"""
         mount -t tmpfs -o size=100k tmpfs {small}
         {run} 2> {tmp_path}/too-small; echo $? > {tmp_path}/too-small.code
@@ -298,7 +298,7 @@ def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch)
 def test_finished_groups_are_never_redone_and_others_need_the_same_cut(tmp_path: Path) -> None:
     """Cut off in the second of four groups: the first is not lived again, and another cut would lose a checkpoint."""
     process = subprocess.Popen([*command(tmp_path, 2000), "--groups-of", "1"], stderr=subprocess.DEVNULL)
-    while process.poll() is None and not any(tmp_path.glob("*/*/groups/0001/checkpoint/1")):
+    while process.poll() is None and not any(tmp_path.glob("*/*/groups/0001/so-far.parquet")):
         time.sleep(0.02)
     process.kill()
     process.wait()
@@ -356,7 +356,7 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     together = subprocess.Popen(
         [*command(tmp_path / "jobs", 2000), "--groups-of", "2", "--jobs", "2"], stderr=subprocess.PIPE, text=True
     )
-    while together.poll() is None and not any((tmp_path / "jobs").glob("*/*/groups/*/checkpoint/1")):
+    while together.poll() is None and not any((tmp_path / "jobs").glob("*/*/groups/*/so-far.parquet")):
         time.sleep(0.02)
     children = [
         one for task in Path(f"/proc/{together.pid}/task").glob("*/children") for one in task.read_text().split()

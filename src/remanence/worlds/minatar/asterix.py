@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.worlds.minatar.game import EDGE, SIZE, Outcome, across, at, behind, bit, clip, digits, downwards
+from remanence.worlds.minatar.game import EDGE, SIZE, Outcome, across, at, behind, bit, clip, digits, downwards, stacked
 
 SLOTS = 8  # things on the board at most: one in each row between the first and the last
 ROWS = np.arange(SLOTS) + 1
@@ -121,8 +121,8 @@ class Asterix:
             level=state.level + harder,
         )
 
-    def board(self, state: AsterixState) -> list[Array]:
+    def board(self, state: AsterixState) -> Array:
         thing = jnp.where(state.there, bit(state.things), 0)
         enemy, gold = jnp.where(state.gold, 0, thing), jnp.where(state.gold, thing, 0)
         between = [jnp.pad(rows, (1, SIZE - SLOTS - 1)) for rows in (enemy, behind(thing, state.rightward), gold)]
-        return [at(state.x, state.y), *between]
+        return stacked(at(state.x, state.y), *between)

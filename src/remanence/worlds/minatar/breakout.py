@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.worlds.minatar.game import EDGE, ROW, SIZE, Outcome, across, at, clip, digits
+from remanence.worlds.minatar.game import EDGE, ROW, SIZE, Outcome, across, at, clip, digits, stacked
 
 FIRST_ROW, BRICK_ROWS = 1, 3
 ALL_BRICKS = (1 << BRICK_ROWS * SIZE) - 1
@@ -90,9 +90,9 @@ class Breakout:
         )
         return Outcome(after, breaks.astype(jnp.float32), bottom & ~straight & ~back)
 
-    def board(self, state: BreakoutState) -> list[Array]:
+    def board(self, state: BreakoutState) -> Array:
         rows = jnp.arange(SIZE) - FIRST_ROW
         present = (rows >= 0) & (rows < BRICK_ROWS)
         bricks = jnp.where(present, (state.bricks >> jnp.where(present, rows * SIZE, 0)) & ROW, 0)
         paddle = at(state.paddle, jnp.int32(EDGE))
-        return [paddle, at(state.x, state.y), at(state.last_x, state.last_y), bricks]
+        return stacked(paddle, at(state.x, state.y), at(state.last_x, state.last_y), bricks)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.worlds.minatar.game import DOWN, EDGE, SIZE, UP, Outcome, at, behind, bit, clip, digits, downwards
+from remanence.worlds.minatar.game import DOWN, EDGE, LUCK, SIZE, UP, Outcome, at, behind, bit, clip, digits, downwards
 
 CARS, SPEEDS = 8, 5
 COLUMN = 4  # of the chicken
@@ -43,8 +43,7 @@ class Freeway:
     channels = ("chicken", "car", "speed 1", "speed 2", "speed 3", "speed 4", "speed 5")
 
     def draw(self, luck: Array) -> FreewayDraws:
-        half = CARS // 2
-        number = jnp.stack(digits(luck[0], (2 * SPEEDS,) * half) + digits(luck[1], (2 * SPEEDS,) * half))
+        number = jnp.ravel(digits(luck[:, None], (2 * SPEEDS,) * (CARS // LUCK)))
         return FreewayDraws(jnp.where(number < SPEEDS, number - SPEEDS, number - SPEEDS + 1))
 
     def begin(self, draws: FreewayDraws) -> FreewayState:
@@ -81,11 +80,13 @@ class Freeway:
         )
         return Outcome(after, across.astype(jnp.float32), after.time < 0)
 
-    def board(self, state: FreewayState) -> list[Array]:
+    def board(self, state: FreewayState) -> Array:
+        rightward = state.velocity > 0
         car = bit(state.x)  # [cars], one per row
-        leaving = jnp.where(state.velocity > 0, state.x == 0, state.x == EDGE)
-        opposite = jnp.where(state.velocity > 0, 1 << EDGE, 1)
-        trail = jnp.where(leaving, opposite, behind(car, state.velocity > 0))
-        speed = jnp.abs(state.velocity)
-        trails = [jnp.where(speed == one + 1, trail, 0) for one in range(SPEEDS)]
-        return [at(jnp.int32(COLUMN), state.row)] + [jnp.pad(rows, (1, SIZE - CARS - 1)) for rows in (car, *trails)]
+        comes_in = state.x == jnp.where(rightward, 0, EDGE)
+        trail = jnp.where(comes_in, jnp.where(rightward, 1 << EDGE, 1), behind(car, rightward))
+        channel = np.arange(len(self.channels))
+        shown_in = 1 + jnp.abs(state.velocity)
+        cars = jnp.where(channel == 1, car[:, None], jnp.where(channel == shown_in[:, None], trail[:, None], 0))
+        road = jnp.pad(cars, ((1, SIZE - CARS - 1), (0, 0)))
+        return jnp.where(channel == 0, at(jnp.int32(COLUMN), state.row)[:, None], road)

@@ -51,25 +51,22 @@ class Game(Protocol):
 
     def apply(self, state: GameState, action: Array, draws: Draws) -> Outcome: ...
 
-    def board(self, state: GameState) -> list[Array]:
-        """What the agent sees: per channel a board in bits, [10]."""
+    def board(self, state: GameState) -> Array:
+        """[10, channels] what the agent sees, in bits."""
         ...
 
 
-def digits(word: Array, bases: Sequence[int]) -> list[Array]:
-    """Independent numbers 0 … base − 1 from one word of random bits; bases up to 16.
+def digits(word: Array, bases: Sequence[int]) -> Array:
+    """[digits] independent numbers 0 … base − 1 from one word of random bits; bases up to 16.
 
-    The word is a fraction: times the base, what comes before the point is the number, and what is left serves the next.
+    The word is a fraction: times the base, what comes before the point is the number, and what comes behind it serves the next.
     No outcome is likelier than another by more than (product of bases) / 2²⁸.
     """
     point = 28
-    fraction = word >> (32 - point)
-    numbers = []
-    for base in bases:
-        scaled = fraction * jnp.uint32(base)
-        numbers.append((scaled >> point).astype(jnp.int32))
-        fraction = scaled & jnp.uint32((1 << point) - 1)
-    return numbers
+    below = jnp.uint32((1 << point) - 1)
+    used = np.cumprod([1, *bases[:-1]]).astype(np.uint32)  # whole numbers overflow, but only above the point
+    fractions = ((word >> (32 - point)) * used) & below
+    return ((fractions * np.array(bases, np.uint32)) >> point).astype(jnp.int32)
 
 
 def bit(x: Array) -> Array:
@@ -94,14 +91,14 @@ def behind(cell: Array, rightward: Array) -> Array:
     return jnp.where(rightward, cell >> 1, (cell << 1) & ROW)
 
 
-def rows(board: list[Array], channels: int) -> Array:
-    """[10, channels] the rows of a board in bits, with empty channels at the end where it has fewer."""
-    return jnp.stack([*board, *[jnp.zeros(SIZE, jnp.int32)] * (channels - len(board))], axis=-1)
+def stacked(*boards: Array) -> Array:
+    """[10, channels] one board per channel."""
+    return jnp.stack(boards, axis=-1)
 
 
-def spread(rows: Array) -> Array:
+def spread(board: Array) -> Array:
     """[10, 10, channels] a board in bits, [10, channels], as the agent sees it: row, column, channel; bool."""
-    return (rows[:, None, :] >> jnp.arange(SIZE)[:, None]) & 1 != 0
+    return (settled(board)[:, None, :] >> jnp.arange(SIZE)[:, None]) & 1 != 0
 
 
 def clip(place: Array, low: int = 0, high: int = EDGE) -> Array:
@@ -116,3 +113,12 @@ def across(action: Array) -> Array:
 def downwards(action: Array) -> Array:
     """The step downwards that an action asks for."""
     return jnp.int32(action == DOWN) - jnp.int32(action == UP)
+
+
+def settled(bits: Array) -> Array:
+    """The same numbers, computed once.
+
+    The compiler melts what is cheap into all its uses, here into each of some hundred cells. It never does so with a reduction, so this
+    one, over the numbers and nothing, is a wall between the two.
+    """
+    return union(jnp.where(jnp.arange(2) == 0, bits[..., None], 0))

@@ -22,6 +22,7 @@ from remanence.worlds.minatar.game import (
     clip,
     digits,
     downwards,
+    stacked,
     union,
 )
 
@@ -198,14 +199,14 @@ class Seaquest:
         bonus = jnp.where(full, state.oxygen * 10 // OXYGEN, 0)
         return after, bonus, (state.oxygen <= 0) | (arrives & ~home)
 
-    def board(self, state: SeaquestState) -> list[Array]:
+    def board(self, state: SeaquestState) -> Array:
         shots, divers, enemies = state.shots, state.divers, state.enemies
         air = jnp.maximum(state.oxygen, 0) * 10 // OXYGEN
         crew = jnp.maximum(state.aboard, 0)
         bottom = jnp.arange(SIZE) == EDGE
         back = jnp.where(state.rightward, state.x - 1, state.x + 1)
         flying = (enemies.bullet >= 0) & (enemies.bullet <= EDGE)
-        return [
+        return stacked(
             at(state.x, state.y),
             at(back, state.y),
             at(shots.x, shots.y, shots.there),
@@ -216,7 +217,7 @@ class Seaquest:
             jnp.where(bottom, bit(air) - 1, 0),
             jnp.where(bottom, (bit(crew) - 1) << (EDGE - crew), 0),
             at(divers.x, divers.y, divers.there),
-        ]
+        )
 
 
 def _let_enemy_in(state: SeaquestState, draws: SeaquestDraws) -> SeaquestState:

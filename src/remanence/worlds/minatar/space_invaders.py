@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.worlds.minatar.game import EDGE, FIRE, SIZE, Outcome, across, at, bit, clip, union
+from remanence.worlds.minatar.game import EDGE, FIRE, SIZE, Outcome, across, at, bit, clip, stacked, union
 
 COOLDOWN = 5  # steps from one shot of the cannon to the next
 SLOWEST, FASTEST = 12, 6  # steps per move of a full block, at first and at last
@@ -108,10 +108,10 @@ class SpaceInvaders:
         )
         return Outcome(after, _count(shot).astype(jnp.float32), dead)
 
-    def board(self, state: SpaceInvadersState) -> list[Array]:
+    def board(self, state: SpaceInvadersState) -> Array:
         to_left = jnp.where(state.rightward, 0, state.aliens)
         to_right = jnp.where(state.rightward, state.aliens, 0)
-        return [at(state.cannon, jnp.int32(EDGE)), state.aliens, to_left, to_right, state.shots, state.bombs]
+        return stacked(at(state.cannon, jnp.int32(EDGE)), state.aliens, to_left, to_right, state.shots, state.bombs)
 
 
 def _count(board: Array) -> Array:

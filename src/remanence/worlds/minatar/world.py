@@ -15,7 +15,7 @@ from remanence.types import Key, TimeStep
 from remanence.worlds.minatar.asterix import Asterix
 from remanence.worlds.minatar.breakout import Breakout
 from remanence.worlds.minatar.freeway import Freeway
-from remanence.worlds.minatar.game import LUCK, NUM_ACTIONS, SIZE, Draws, Game, GameState, rows, spread
+from remanence.worlds.minatar.game import LUCK, NUM_ACTIONS, SIZE, Draws, Game, GameState, spread
 from remanence.worlds.minatar.seaquest import Seaquest
 from remanence.worlds.minatar.space_invaders import SpaceInvaders
 
@@ -100,7 +100,7 @@ class MinAtar:
         return after, TimeStep(self.observe(after), reward, jnp.where(ended, 0.0, self.discount), ended)
 
     def observe(self, state: MinAtarState) -> Array:
-        return spread(rows(self.rules.board(state.game), self.obs_shape[-1]))
+        return spread(_padded(self.rules.board(state.game), self.obs_shape[-1]))
 
 
 @dataclass(frozen=True)
@@ -151,16 +151,24 @@ class MinAtarGames:
         return after, TimeStep(self.observe(after, task), reward, jnp.where(ended, 0.0, self.discount), ended)
 
     def observe(self, state: MinAtarState, task: Array) -> Array:
-        boards = [rows(game.board(own), self.obs_shape[-1]) for game, own in zip(self.rules, state.game, strict=True)]
+        boards = [
+            _padded(game.board(own), self.obs_shape[-1]) for game, own in zip(self.rules, state.game, strict=True)
+        ]
         seen = boards[0]
         for number, board in enumerate(boards[1:], start=1):
             seen = jnp.where(task == number, board, seen)
         return spread(seen)
 
 
+def _padded(board: Array, channels: int) -> Array:
+    """[10, channels] the board with empty channels behind its own."""
+    return jnp.pad(board, ((0, 0), (0, channels - board.shape[1])))
+
+
 def _chance(key: Key, sticky: float) -> tuple[Array, Array]:
     """Whether the last action sticks, and luck for the game."""
-    words = jax.random.bits(key, (1 + LUCK,))
+    own = jax.random.wrap_key_data(jax.random.key_data(key), impl="threefry2x32")
+    words = jax.random.bits(own, (1 + LUCK,))
     return (words[0] >> 8) * jnp.float32(2.0**-24) < sticky, words[1:]
 
 

@@ -21,6 +21,7 @@ from remanence.worlds.minatar.space_invaders import SpaceInvadersDraws, SpaceInv
 from remanence.worlds.minatar.world import MinAtarDraws, MinAtarState
 
 Player = Callable[[Any, np.random.Generator], int]  # (the original game, luck) -> action
+LANES = 16  # episodes are replayed in multiples of so many
 DIRECTIONS = [(-1, -1), (1, -1), (1, 1), (-1, 1)]  # of breakout's ball, as the original numbers them
 
 
@@ -48,13 +49,21 @@ class Dice:
 # --- what chance decided, in our words ---------------------------------------------------------------------------------------
 
 
+def _flag(value: Any) -> Any:
+    return np.asarray(value, bool)
+
+
+def _number(value: Any) -> Any:
+    return np.asarray(value, np.int32)
+
+
 def breakout_draws(given: list[Any]) -> BreakoutDraws:
-    return BreakoutDraws(np.bool_(given and given[0] == 1))
+    return BreakoutDraws(_flag(bool(given) and given[0] == 1))
 
 
 def freeway_draws(given: list[Any]) -> FreewayDraws:
     speeds, sides = given or (np.ones(8, int), np.ones(8))
-    return FreewayDraws((speeds * np.sign(sides - 0.5)).astype(np.int32))
+    return FreewayDraws(_number(speeds * np.sign(sides - 0.5)))
 
 
 def space_invaders_draws(given: list[Any]) -> SpaceInvadersDraws:
@@ -64,7 +73,7 @@ def space_invaders_draws(given: list[Any]) -> SpaceInvadersDraws:
 
 def asterix_draws(given: list[Any]) -> AsterixDraws:
     side, kind, turn = [*given, *[0] * (3 - len(given))]
-    return AsterixDraws(np.bool_(side < 1 / 2), np.bool_(kind < 1 / 3), np.int32(turn))
+    return AsterixDraws(_flag(side < 1 / 2), _flag(kind < 1 / 3), _number(turn))
 
 
 def seaquest_draws(given: list[Any]) -> SeaquestDraws:
@@ -72,11 +81,11 @@ def seaquest_draws(given: list[Any]) -> SeaquestDraws:
     enemy, diver = (given[:3], given[3:]) if len(given) in (3, 5) else ([0, 0, 1], given)
     diver = diver or [0, 1]
     return SeaquestDraws(
-        enemy_rightward=np.bool_(enemy[0] < 1 / 2),
-        enemy_shoots=np.bool_(enemy[1] < 1 / 3),
-        enemy_row=np.int32(enemy[2]),
-        diver_rightward=np.bool_(diver[0] < 1 / 2),
-        diver_row=np.int32(diver[1]),
+        enemy_rightward=_flag(enemy[0] < 1 / 2),
+        enemy_shoots=_flag(enemy[1] < 1 / 3),
+        enemy_row=_number(enemy[2]),
+        diver_rightward=_flag(diver[0] < 1 / 2),
+        diver_row=_number(diver[1]),
     )
 
 
@@ -126,7 +135,7 @@ def asterix_ours(state: AsterixState) -> list[Any]:
 
 
 def seaquest_theirs(game: Any) -> list[Any]:
-    """Enemies and divers in the order of age; bullets as boards, because which of two in the same cell is which makes no difference."""
+    """Enemies and divers in the order of age; bullets as boards, because two in the same cell do the same for ever."""
     numbers = [game.sub_x, game.sub_y, game.sub_or, game.oxygen, game.diver_count, game.surface, game.shot_timer]
     timers = [game.e_spawn_timer, game.e_spawn_speed, game.d_spawn_timer, game.move_speed, game.ramp_index]
     bullets = np.zeros((2, 2, 10, 10), int)
@@ -202,8 +211,10 @@ def play_breakout(game: Any, luck: np.random.Generator) -> int:
     steps = 8 - game.ball_y if dy > 0 else 2 * game.ball_y + 3
     place = game.ball_x
     for _ in range(max(steps, 0)):
-        dx = dx if 0 <= place + dx <= 9 else -dx
-        place = min(max(place + dx, 0), 9) if 0 <= place + dx <= 9 else place
+        if 0 <= place + dx <= 9:
+            place += dx
+        else:
+            dx = -dx
     return _towards(game.pos, place)
 
 
@@ -217,7 +228,7 @@ def play_freeway(game: Any, luck: np.random.Generator) -> int:
 
 
 def play_space_invaders(game: Any, luck: np.random.Generator) -> int:
-    """Steps aside from bombs, and shoots from below the aliens."""
+    """Steps aside from bombs, and shoots where aliens will be."""
     if luck.random() < 0.01:
         return aimless(game, luck)
 
@@ -226,9 +237,11 @@ def play_space_invaders(game: Any, luck: np.random.Generator) -> int:
 
     if danger(game.pos):
         return LEFT if not danger(game.pos - 1) else RIGHT
-    if game.alien_map[:, game.pos].any() and game.shot_timer == 0:
+    pace = min(int(game.alien_map.sum()), game.enemy_move_interval)
+    meeting = {(x + game.alien_dir * ((9 - y) // pace), y) for y, x in np.argwhere(game.alien_map)}
+    columns = np.array([x for x, _ in meeting if 0 <= x <= 9] or [4])
+    if game.pos in columns and game.shot_timer == 0:
         return FIRE
-    columns = np.flatnonzero(game.alien_map.any(axis=0))
     action = _towards(game.pos, int(columns[np.abs(columns - game.pos).argmin()]))
     return NOTHING if danger(game.pos + (action == RIGHT) - (action == LEFT)) else action
 
@@ -295,17 +308,14 @@ class Judge(NamedTuple):
     theirs: Callable[[Any], list[Any]]
     ours: Callable[[Any], list[Any]]
     player: Player
-    state: type  # our state, for those who set parts of it
 
 
 JUDGES = {
-    "breakout": Judge(breakout_draws, breakout_theirs, breakout_ours, play_breakout, BreakoutState),
-    "freeway": Judge(freeway_draws, freeway_theirs, freeway_ours, play_freeway, FreewayState),
-    "space_invaders": Judge(
-        space_invaders_draws, space_invaders_theirs, space_invaders_ours, play_space_invaders, SpaceInvadersState
-    ),
-    "asterix": Judge(asterix_draws, asterix_theirs, asterix_ours, play_asterix, AsterixState),
-    "seaquest": Judge(seaquest_draws, seaquest_theirs, seaquest_ours, play_seaquest, SeaquestState),
+    "breakout": Judge(breakout_draws, breakout_theirs, breakout_ours, play_breakout),
+    "freeway": Judge(freeway_draws, freeway_theirs, freeway_ours, play_freeway),
+    "space_invaders": Judge(space_invaders_draws, space_invaders_theirs, space_invaders_ours, play_space_invaders),
+    "asterix": Judge(asterix_draws, asterix_theirs, asterix_ours, play_asterix),
+    "seaquest": Judge(seaquest_draws, seaquest_theirs, seaquest_ours, play_seaquest),
 }
 
 
@@ -346,7 +356,7 @@ def record(
     judge = JUDGES[name]
     env = Environment(name, sticky_action_prob=sticky, difficulty_ramping=ramping)
     stickiness, dice, luck = Dice(2 * seed), Dice(2 * seed + 1), np.random.default_rng(seed)
-    env.random, env.env.random = stickiness, dice  # type: ignore[assignment]
+    env.random, env.env.random = stickiness, dice
     env.reset()
     start = judge.draws(dice.take())
     for field, value in changes.items():
@@ -360,7 +370,7 @@ def record(
     while not seen[-1].ended and len(actions) < most:
         actions.append(player(env.env, luck))
         seen.append(look(*env.act(actions[-1])))
-        sticks = np.bool_(stickiness.take()[0] < sticky)
+        sticks = _flag(stickiness.take()[0] < sticky)
         draws.append(MinAtarDraws(sticks, judge.draws(dice.take())))
     return Episode(start, np.array(actions), _stack(draws), _stack(seen))
 
@@ -370,7 +380,13 @@ def _stack(trees: Sequence[Any]) -> Any:
 
 
 @partial(jax.jit, static_argnums=0)
-def _replay(world: MinAtar, start: Any, changes: dict[str, Any], actions: Any, draws: MinAtarDraws) -> Seen:
+def _begin(world: MinAtar, start: Any, changes: dict[str, Any]) -> MinAtarState:
+    state, _ = world.begin(MinAtarDraws(jnp.bool_(False), start))
+    return state._replace(game=state.game._replace(**changes))
+
+
+@partial(jax.jit, static_argnums=0)
+def _replay(world: MinAtar, states: MinAtarState, actions: Any, draws: MinAtarDraws) -> Seen:
     """[episodes, steps + 1] the same in our game. Goes on after the end."""
     ours = JUDGES[world.game].ours
 
@@ -382,28 +398,28 @@ def _replay(world: MinAtar, start: Any, changes: dict[str, Any], actions: Any, d
         state, time_step = world.apply(state, *told)
         return state, look(state, time_step.obs, time_step.reward, time_step.last)
 
-    def episode(start: Any, actions: Any, draws: MinAtarDraws) -> Seen:
-        state, _ = world.begin(MinAtarDraws(jnp.bool_(False), start))
-        state = state._replace(game=state.game._replace(**changes))
+    def episode(state: MinAtarState, actions: Any, draws: MinAtarDraws) -> Seen:
         first = look(state, world.observe(state), jnp.float32(0), jnp.bool_(False))
         seen = jax.lax.scan(step, state, (actions, draws))[1]
         return jax.tree.map(lambda one, more: jnp.concatenate([one[None], more]), first, seen)
 
-    return jax.vmap(episode)(start, actions, draws)
+    return jax.vmap(episode)(states, actions, draws)
 
 
 def mismatches(world: MinAtar, episodes: Sequence[Episode], **changes: Any) -> dict[str, int]:
-    """How many of the episodes' steps (and beginnings) differ from ours, by what differs."""
-    longest = -(-max(one.steps for one in episodes) // 256) * 256  # so that few programs are compiled
+    """How many of the episodes' steps (and beginnings) differ from ours, by what differs. `changes` are made to our beginnings.
+
+    Batches and episodes are filled up to a few sizes, so that few programs are compiled.
+    """
+    longest = 1024 if max(one.steps for one in episodes) <= 1024 else 4096
 
     def padded(leaf: np.ndarray) -> np.ndarray:
         return np.pad(leaf, [(0, longest - len(leaf)), *[(0, 0)] * (leaf.ndim - 1)])
 
-    plays = [jax.tree.map(padded, (one.actions, one.draws)) for one in episodes]
-    actions, draws = _stack(plays)
-    replayed = jax.tree.map(
-        np.asarray, _replay(world, _stack([one.start for one in episodes]), changes, actions, draws)
-    )
+    filled = [episodes[number % len(episodes)] for number in range(-(-len(episodes) // LANES) * LANES)]
+    actions, draws = _stack([jax.tree.map(padded, (one.actions, one.draws)) for one in filled])
+    states = _stack([_begin(world, one.start, changes) for one in filled])
+    replayed = jax.tree.map(np.asarray, _replay(world, states, actions, draws))
     wrong = dict.fromkeys(Seen._fields, 0)
     for number, one in enumerate(episodes):
         for field in Seen._fields:

@@ -34,10 +34,9 @@ class BreakoutState(NamedTuple):
 class Breakout:
     """The ball flies along diagonals, and every brick it breaks pays 1.
 
-    Walls reflect the ball. A brick is broken and throws the ball back, unless the ball struck one in the step before: then it flies
-    through. The paddle throws the ball straight back where the ball was above it, and back where it came from where it
-    caught it by moving under it. The game ends when the ball comes past. When no brick is left, the next ball that reaches the bottom
-    brings new ones.
+    Walls reflect the ball. A brick is broken and throws the ball back, unless the ball struck one in the step before: then the
+    ball flies through. A paddle right below the ball reflects it; one that is where the ball was going sends it back where it
+    came from. The game ends when the ball comes past. When no brick is left, new ones come as soon as the ball is down.
     """
 
     channels = ("paddle", "ball", "trail", "brick")

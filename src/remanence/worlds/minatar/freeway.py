@@ -19,7 +19,7 @@ ROWS = np.arange(CARS) + 1  # of the cars
 
 
 class FreewayDraws(NamedTuple):
-    velocity: Array  # [cars]  of new traffic: −5 … −1 to the left, 1 … 5 to the right; a car moves after so many pauses
+    velocity: Array  # [cars]  of new traffic: to the right if positive; its size, 1 … 5, is that of the pauses
 
 
 class FreewayState(NamedTuple):
@@ -35,9 +35,9 @@ class FreewayState(NamedTuple):
 class Freeway:
     """The chicken moves up or down, at most every third step. Reaching the top pays 1, and new traffic meets it at the bottom.
 
-    A car moves one cell after as many pauses as its speed says, and comes in again at the other side. A chicken that is hit starts again
-    from the bottom. The game ends after 2500 steps and one more; as in the original that is a true end, although the agent cannot see it
-    coming.
+    A car pauses between moves, 1 to 5 steps, and comes in again at the other side. A chicken that is hit starts again
+    from the bottom. The game ends after 2500 steps and one more; as in the original that is a true end, although the agent
+    cannot see it coming.
     """
 
     channels = ("chicken", "car", "speed 1", "speed 2", "speed 3", "speed 4", "speed 5")

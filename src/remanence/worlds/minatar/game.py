@@ -98,7 +98,7 @@ def stacked(*boards: Array) -> Array:
 
 def spread(board: Array) -> Array:
     """[10, 10, channels] a board in bits, [10, channels], as the agent sees it: row, column, channel; bool."""
-    return (settled(board)[:, None, :] >> jnp.arange(SIZE)[:, None]) & 1 != 0
+    return settled(board)[:, None, :] & (1 << np.arange(SIZE, dtype=np.int32))[:, None] != 0
 
 
 def clip(place: Array, low: int = 0, high: int = EDGE) -> Array:
@@ -118,7 +118,7 @@ def downwards(action: Array) -> Array:
 def settled(bits: Array) -> Array:
     """The same numbers, computed once.
 
-    The compiler melts what is cheap into all its uses, here into each of some hundred cells. It never does so with a reduction, so this
-    one, over the numbers and nothing, is a wall between the two.
+    The compiler melts what is cheap into all its uses, here into each of some hundred cells. It never does so with a
+    reduction: this one, over the numbers and nothing, is a wall between the two.
     """
     return union(jnp.where(jnp.arange(2) == 0, bits[..., None], 0))

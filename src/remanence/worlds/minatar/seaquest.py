@@ -35,8 +35,8 @@ RELOAD = 10  # pauses between two shots of an enemy
 CREW = 6  # divers at most
 NOWHERE = -1  # the column of a bullet that is not there
 
-# How many can be about at once. An enemy crosses the board in 10 · (pauses + 1) steps: 60 at first, when one appears every 20, and 30
-# at last, when one appears in every step. A diver takes 60 steps, a shot 9 at most.
+# How many can be about at once. An enemy crosses the board in 10 · (pauses + 1) steps: 60 at first, when one appears
+# every 20, and 30 at last, when one appears in every step. A diver takes 60 steps, a shot 9 at most.
 ENEMIES, RAMPED_ENEMIES, DIVERS, SHOTS = 4, 32, 2, 2
 
 

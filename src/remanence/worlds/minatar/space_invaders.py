@@ -38,9 +38,9 @@ class SpaceInvadersState(NamedTuple):
 class SpaceInvaders:
     """Every alien that is shot pays 1. The game ends when a bomb or an alien reaches the cannon, or aliens leave the bottom.
 
-    The aliens move sideways, at an edge they come down and turn. The fewer are left, the faster they move. Every ten steps the lowest
-    alien of the column nearest to the cannon drops a bomb; of two columns equally near, that on the left. When all aliens are shot, the
-    next block comes, and with ramping it moves faster, down to every 6 steps.
+    The aliens move sideways; at an edge they come down and turn. The fewer are left, the faster they move. Every ten steps the
+    lowest alien of the column nearest to the cannon drops a bomb; of two columns equally near, that on the left. When
+    all aliens are shot, the next block comes, and with ramping it moves faster, up to a move every 6 steps.
     """
 
     ramping: bool = True

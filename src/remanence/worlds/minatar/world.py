@@ -50,8 +50,9 @@ class MinAtarState(NamedTuple):
 class MinAtar:
     """One game of MinAtar, with all six actions: nothing, left, up, right, down, fire.
 
-    With probability `sticky` the last action is repeated instead of the chosen one; before the first, it is "nothing". With `ramping`,
-    games that know it grow harder. The end of a game is a true end, also when its time is up: so the original has it.
+    With probability `sticky` the last action is repeated instead of the chosen one; before the first, it is "nothing" (the
+    original carries it over from the episode before). With `ramping`, games that know it grow harder. The end of a game
+    is a true end, also when its time is up: so the original has it.
 
     Observation: bool, [10, 10, channels]: row, column, what is there. `channels` may be more than the game has; the rest stays
     empty. Task: anything, nothing depends on it.

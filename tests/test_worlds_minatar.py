@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from minatar_oracle import JUDGES, Episode, aimless, mismatches, record
+from minatar_oracle import JUDGES, Episode, Seen, aimless, mismatches, record
 from remanence.errors import UserError
 from remanence.random import make_key
-from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game
+from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game, minatar_picture
 from remanence.worlds.minatar.game import FIRE, LEFT, LUCK, NOTHING, RIGHT, digits
+from remanence.worlds.minatar.picture import BACKGROUND, GREEN, PAINTS, RED
 
 EPISODES = int(os.environ.get("REMANENCE_MINATAR_EPISODES", "0"))
 BATCH = 48  # episodes that are replayed at once
@@ -42,7 +43,7 @@ LATE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 def judge(label: str, world: MinAtar, play: Callable[[int], Episode], episodes: int, **changes: Any) -> list[float]:
     """Compares episodes with ours, step by step; returns what each paid."""
-    wrong = dict.fromkeys(("state", "obs", "reward", "ended"), 0)
+    wrong = dict.fromkeys(Seen._fields, 0)
     returns, steps = [], 0
     for first in range(0, episodes, BATCH):
         some = [play(seed) for seed in range(first, min(first + BATCH, episodes))]
@@ -244,6 +245,21 @@ def test_channels_are_common_to_all_games() -> None:
     assert (obs.shape, obs.dtype) == ((10, 10, 7), bool)
     np.testing.assert_array_equal(obs[..., :4], own)
     assert not obs[..., 4:].any()
+
+
+def test_pictures() -> None:
+    """Background, a brick, the ball, which begins behind the bricks, and the paddle."""
+    world = MinAtar("breakout", channels=7)
+    state, _ = world.reset(make_key(0), jnp.int32(0))
+    picture = minatar_picture("breakout", world.observe(state), pixels=2)
+    assert (picture.shape, picture.dtype) == ((20, 20, 3), np.uint8)
+    ball = int(state.game.x)
+    cells = [picture[2 * row, 2 * column].tolist() for row, column in ((5, 5), (1, 5), (3, ball), (9, 4))]
+    assert cells == [list(colour) for colour in (BACKGROUND, RED, RED, GREEN)]
+    for game in GAMES:
+        assert set(PAINTS[game]) == set(make_game(game).channels)
+    with pytest.raises(UserError, match=r"\(10, 10, 7\) or more; got \(10, 10, 4\)"):
+        minatar_picture("freeway", np.zeros((10, 10, 4), bool))
 
 
 def test_worlds_are_values() -> None:

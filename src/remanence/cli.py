@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
     from remanence.results.store import Results
 
-BENCHMARKS = ("prediction", "control", "theory", "deep")
+BENCHMARKS = ("prediction", "control", "theory", "deep", "minatar")
 TUNING_FROM = 1000
 
 
@@ -303,7 +303,7 @@ class Bench:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
-    """which benchmark: prediction, control, theory or deep"""
+    """which benchmark: prediction, control, theory, deep or minatar"""
     json: bool = False
     """print JSON instead of a table"""
 

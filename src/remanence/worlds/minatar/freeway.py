@@ -9,7 +9,21 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.worlds.minatar.game import DOWN, EDGE, LUCK, SIZE, UP, Outcome, at, behind, bit, clip, digits, downwards
+from remanence.worlds.minatar.game import (
+    DOWN,
+    EDGE,
+    LUCK,
+    SIZE,
+    UP,
+    Outcome,
+    at,
+    behind,
+    bit,
+    clip,
+    digits,
+    downwards,
+    settled,
+)
 
 CARS, SPEEDS = 8, 5
 COLUMN = 4  # of the chicken
@@ -44,7 +58,7 @@ class Freeway:
 
     def draw(self, luck: Array) -> FreewayDraws:
         number = jnp.ravel(digits(luck[:, None], (2 * SPEEDS,) * (CARS // LUCK)))
-        return FreewayDraws(jnp.where(number < SPEEDS, number - SPEEDS, number - SPEEDS + 1))
+        return FreewayDraws(settled(jnp.where(number < SPEEDS, number - SPEEDS, number - SPEEDS + 1)))
 
     def begin(self, draws: FreewayDraws) -> FreewayState:
         return FreewayState(

@@ -15,7 +15,7 @@ from remanence.types import Key, TimeStep
 from remanence.worlds.minatar.asterix import Asterix
 from remanence.worlds.minatar.breakout import Breakout
 from remanence.worlds.minatar.freeway import Freeway
-from remanence.worlds.minatar.game import LUCK, NUM_ACTIONS, SIZE, Draws, Game, GameState, spread
+from remanence.worlds.minatar.game import LUCK, NUM_ACTIONS, SIZE, Draws, Game, GameState, settled, spread
 from remanence.worlds.minatar.seaquest import Seaquest
 from remanence.worlds.minatar.space_invaders import SpaceInvaders
 
@@ -97,7 +97,7 @@ class MinAtar:
         """The step once chance has spoken: deterministic."""
         done = jnp.where(draws.sticks, state.last_action, action)
         game, reward, ended = self.rules.apply(state.game, done, draws.game)
-        after = MinAtarState(game, done)
+        after, ended = settled((MinAtarState(game, done), ended))
         return after, TimeStep(self.observe(after), reward, jnp.where(ended, 0.0, self.discount), ended)
 
     def observe(self, state: MinAtarState) -> Array:
@@ -148,7 +148,7 @@ class MinAtarGames:
             live = task == number
             games.append(choose(live, outcome.state, before))
             reward, ended = choose(live, (outcome.reward, outcome.ended), (reward, ended))
-        after = MinAtarState(tuple(games), done)
+        after, ended = settled((MinAtarState(tuple(games), done), ended))
         return after, TimeStep(self.observe(after, task), reward, jnp.where(ended, 0.0, self.discount), ended)
 
     def observe(self, state: MinAtarState, task: Array) -> Array:
@@ -168,8 +168,7 @@ def _padded(board: Array, channels: int) -> Array:
 
 def _chance(key: Key, sticky: float) -> tuple[Array, Array]:
     """Whether the last action sticks, and luck for the game."""
-    own = jax.random.wrap_key_data(jax.random.key_data(key), impl="threefry2x32")
-    words = jax.random.bits(own, (1 + LUCK,))
+    words = settled(jax.random.bits(key, (1 + LUCK,)))
     return (words[0] >> 8) * jnp.float32(2.0**-24) < sticky, words[1:]
 
 

@@ -356,7 +356,8 @@ def record(
     judge = JUDGES[name]
     env = Environment(name, sticky_action_prob=sticky, difficulty_ramping=ramping)
     stickiness, dice, luck = Dice(2 * seed), Dice(2 * seed + 1), np.random.default_rng(seed)
-    env.random, env.env.random = stickiness, dice
+    env.random = stickiness  # type: ignore[assignment]
+    env.env.random = dice
     env.reset()
     start = judge.draws(dice.take())
     for field, value in changes.items():

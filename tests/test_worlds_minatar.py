@@ -194,7 +194,7 @@ def test_freeway_truly_ends_when_time_is_up() -> None:
         assert (bool(seen.last), float(seen.discount)) == expected
 
 
-def walk(world: Any, task: Any, lanes: int = 15, steps: int = 150) -> Any:
+def walk(world: Any, task: Any, lanes: int = 14, steps: int = 150) -> Any:
     """What each lane sees, [lanes, steps], with random actions and a new episode after an end."""
 
     def lane(key: Any, task: Any) -> Any:
@@ -214,8 +214,8 @@ def walk(world: Any, task: Any, lanes: int = 15, steps: int = 150) -> Any:
 
 def test_a_stream_of_games_is_each_game_by_itself() -> None:
     """Lanes that play different games side by side see what they would see in a world with that game alone."""
-    games = ("space_invaders", "breakout", "freeway")
-    lanes = 15
+    games = ("space_invaders", "freeway")
+    lanes = 14
     task = jnp.arange(lanes) % len(games)
     first, seen = walk(MinAtarGames(games, sticky=0.3, discount=0.9), task)
     assert seen.obs.shape == (lanes, 150, 10, 10, 7)

@@ -16,8 +16,13 @@ import pytest
 from scipy.stats import chisquare
 
 from minatar_oracle import JUDGES, Episode, Seen, aimless, mismatches, record
+from remanence.agents import Agent
 from remanence.errors import UserError
-from remanence.random import make_key
+from remanence.lanes import Driver
+from remanence.life import Moment, Setting
+from remanence.random import make_key, pick
+from remanence.streams import Drawn, Stream
+from remanence.types import Steps
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game, minatar_picture
 from remanence.worlds.minatar.game import FIRE, LEFT, LUCK, NOTHING, RIGHT, digits
 from remanence.worlds.minatar.picture import BACKGROUND, GREEN, PAINTS, RED
@@ -203,7 +208,7 @@ def walk(world: Any, task: Any, lanes: int = 14, steps: int = 150) -> Any:
             k_act, k_step, k_reset = jax.random.split(key, 3)
             fresh, _ = world.reset(k_reset, task)
             state = jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, state)
-            state, seen = world.step(k_step, state, jax.random.randint(k_act, (), 0, 6), task)
+            state, seen = world.step(k_step, state, pick(k_act, 6), task)
             return (state, seen.last), seen
 
         state, obs = world.reset(key, task)
@@ -226,6 +231,31 @@ def test_a_stream_of_games_is_each_game_by_itself() -> None:
         for name, one, other in zip(seen._fields, seen, own, strict=True):
             np.testing.assert_array_equal(one[own_lanes], other[own_lanes], err_msg=f"{game}: {name}")
     assert seen.last.any()
+
+
+def test_a_life_of_games_drawn_at_random() -> None:
+    """Lanes draw a game for every segment, and episodes of the games end in its steps: breakout's about every eleven."""
+    idle = Agent(
+        init=lambda key, hypers: jnp.int32(0),  # noqa: ARG005
+        act=lambda state, hypers, obs, key: jax.random.randint(key, (), 0, 6),  # noqa: ARG005
+        learn=lambda state, hypers, transition, key: state,  # noqa: ARG005
+        consolidate=lambda state, hypers, key: state,  # noqa: ARG005
+        inspect=lambda state, obs: {},  # noqa: ARG005
+    )
+    span, window, segments, lanes = 60, 30, 3, 8
+    stream = Stream(jnp.arange(3), Drawn(segments), Steps(span), told=False, ends_episode=True)
+
+    def measure(moment: Moment) -> dict[str, Any]:
+        assert moment.finished is not None
+        return {"game": moment.task_id, "episodes": moment.finished.count}
+
+    outcome = Driver(Setting(idle, MinAtarGames(), stream, measure, window=window)).run([0.0] * lanes, range(lanes))
+    game, episodes = (outcome.record[name].reshape(lanes, segments, 2) for name in ("game", "episodes"))
+    assert (game[..., 0] == game[..., 1]).all()
+    assert set(game.ravel().tolist()) == {0, 1, 2}
+    mean = {number: episodes[game == number].mean() for number in range(3)}
+    assert 1.5 < mean[0] < 4
+    assert mean[1] == 0.5  # one per segment: the switch
 
 
 def test_games_that_are_not_live_wait() -> None:

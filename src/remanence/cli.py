@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
     from remanence.results.store import Results
 
-BENCHMARKS = ("prediction", "control", "theory", "deep", "jellybean")
+BENCHMARKS = ("prediction", "control", "theory", "deep", "jellybean", "minatar")
 TUNING_FROM = 1000
 
 
@@ -321,7 +321,7 @@ class Bench:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
-    """which benchmark: prediction, control, theory, deep or jellybean"""
+    """which benchmark: prediction, control, theory, deep, jellybean or minatar"""
     json: bool = False
     """print JSON instead of a table"""
 

@@ -1,0 +1,113 @@
+"""MinAtar's games alone, with random actions: many lanes compiled, against the original package on one core.
+
+Every lane begins a new episode where one is over, as it does in a life; observations are made in every step, on both sides.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
+
+from remanence import backend
+from remanence.bench.measure import Lap, Report, Result, Row, race
+from remanence.errors import UserError
+from remanence.lockstep import LANES as LANE_AXIS
+from remanence.random import make_key, pick
+from remanence.trees import choose
+from remanence.types import Key
+from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames
+from remanence.worlds.minatar.game import NUM_ACTIONS
+
+LANES, STEPS = 512, 500
+ORIGINAL_STEPS = 5_000
+ROUNDS = 5
+STREAM = "breakout, freeway and space invaders"
+
+
+def run(progress: Callable[[str], None]) -> Report:
+    """About a minute."""
+    if importlib.util.find_spec("minatar") is None:
+        raise UserError("this benchmark compares with the original: `pip install minatar` first")
+    ours: dict[str, Callable[[], Lap]] = {}
+    for game in GAMES:
+        progress(f"{game}: compiles")
+        ours[game] = _compiled(MinAtar(game, ramping=False), jnp.zeros(LANES, jnp.int32))
+    progress(f"{STREAM}: compiles")
+    stream = MinAtarGames(ramping=False)
+    ours[STREAM] = _compiled(stream, jnp.arange(LANES) % len(stream.games))
+    theirs = {f"original {game}": partial(_original, game) for game in GAMES}
+    progress("race")
+    results = race({**ours, **theirs}, ROUNDS)
+
+    rows = [Row("cores", backend.cores(), "")]
+    for game in GAMES:
+        engine, original = results[game], results[f"original {game}"]
+        rows += [
+            Row(f"{game}: engine, {LANES} lanes", engine.rate, "steps/s", _reward(engine)),
+            Row(f"{game}: original", original.rate, "steps/s", f"one core; {_reward(original)}"),
+            Row(f"{game}: engine / original", engine.rate / original.rate, "×"),
+        ]
+    usual = sum(1 / results[f"original {game}"].rate for game in stream.games) / len(stream.games)  # seconds per step
+    return Report(
+        "minatar",
+        [
+            *rows,
+            Row(f"{STREAM} side by side: engine", results[STREAM].rate, "steps/s", "each lane has its own game"),
+            Row("the same: engine / original", results[STREAM].rate * usual, "×"),
+        ],
+    )
+
+
+def _compiled(world: Any, games: Array) -> Callable[[], Lap]:
+    """A lap of `STEPS` steps in all lanes, spread over all devices."""
+    mesh, by_lane = Mesh(np.array(jax.devices()), (LANE_AXIS,)), PartitionSpec(LANE_AXIS)
+
+    def lane(key: Key, game: Array) -> tuple[Array, Array]:
+        def step(carry: tuple[Any, Array, Array], time: Array) -> tuple[tuple[Any, Array, Array], None]:
+            state, _, total = carry
+            k_act, k_step, k_reset = jax.random.split(jax.random.fold_in(key, time), 3)
+            state, seen = world.step(k_step, state, pick(k_act, NUM_ACTIONS), game)
+            first_state, first_obs = world.reset(k_reset, game)
+            obs = jnp.where(seen.last, first_obs, seen.obs)
+            return (choose(seen.last, first_state, state), obs, total + seen.reward), None
+
+        (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(STEPS))
+        return total / STEPS, obs  # if nobody asked for it, the observation would not be made
+
+    program = jax.jit(
+        jax.shard_map(jax.vmap(lane), mesh=mesh, check_vma=False, in_specs=(by_lane, by_lane), out_specs=by_lane)
+    )
+    keys = jax.random.split(make_key(0), LANES)
+
+    def lap() -> Lap:
+        return Lap(LANES * STEPS, np.asarray(program(keys, games)[0]))
+
+    lap()  # compiles
+    return lap
+
+
+def _original(game: str) -> Lap:
+    from minatar import Environment
+
+    env, rng = Environment(game, difficulty_ramping=False), np.random.default_rng()
+    env.reset()
+    total = 0.0
+    for action in rng.integers(NUM_ACTIONS, size=ORIGINAL_STEPS).tolist():
+        reward, ended = env.act(action)
+        total += reward
+        if ended:
+            env.reset()
+        env.state()
+    return Lap(ORIGINAL_STEPS, np.array([total / ORIGINAL_STEPS]))
+
+
+def _reward(result: Result) -> str:
+    return f"{1000 * result.scores.mean():.3g} reward per 1000 steps"

@@ -1,0 +1,182 @@
+"""Games as worlds: one game, or a stream of several that look alike to the agent (paper, §6.1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from remanence.errors import UserError, unknown
+from remanence.trees import choose
+from remanence.types import Key, TimeStep
+from remanence.worlds.minatar.asterix import Asterix
+from remanence.worlds.minatar.breakout import Breakout
+from remanence.worlds.minatar.freeway import Freeway
+from remanence.worlds.minatar.game import LUCK, NUM_ACTIONS, SIZE, Draws, Game, GameState, settled, spread
+from remanence.worlds.minatar.seaquest import Seaquest
+from remanence.worlds.minatar.space_invaders import SpaceInvaders
+
+GAMES = ("asterix", "breakout", "freeway", "seaquest", "space_invaders")
+
+
+def make_game(name: str, ramping: bool = True) -> Game:
+    """The rules of a game. Breakout and freeway are never ramped."""
+    if name == "breakout":
+        return Breakout()
+    if name == "freeway":
+        return Freeway()
+    ramped = {"asterix": Asterix, "seaquest": Seaquest, "space_invaders": SpaceInvaders}
+    if name not in ramped:
+        raise unknown("game", name, GAMES)
+    return ramped[name](ramping)
+
+
+class MinAtarDraws(NamedTuple):
+    """What chance decides in one step."""
+
+    sticks: Array  # []  the last action is repeated instead of the chosen one
+    game: Draws  # of each game, where there are several
+
+
+class MinAtarState(NamedTuple):
+    game: GameState  # of each game, where there are several
+    last_action: Array  # []
+
+
+@dataclass(frozen=True)
+class MinAtar:
+    """One game of MinAtar, with all six actions: nothing, left, up, right, down, fire.
+
+    With probability `sticky` the last action is repeated instead of the chosen one; before the first, it is "nothing" (the
+    original carries it over from the episode before). With `ramping`, games that know it grow harder. The end of a game
+    is a true end, also when its time is up: so the original has it.
+
+    Observation: bool, [10, 10, channels]: row, column, what is there. `channels` may be more than the game has; the rest stays
+    empty. Task: anything, nothing depends on it.
+    """
+
+    game: str
+    sticky: float = 0.1
+    ramping: bool = True
+    channels: int | None = None
+    discount: float = 0.99
+    num_actions = NUM_ACTIONS
+
+    def __post_init__(self) -> None:
+        _check((self.rules,), self.sticky, self.channels, self.discount)
+
+    @property
+    def rules(self) -> Game:
+        return make_game(self.game, self.ramping)
+
+    @property
+    def obs_shape(self) -> tuple[int, int, int]:
+        return SIZE, SIZE, self.channels or len(self.rules.channels)
+
+    def reset(self, key: Key, task: Array) -> tuple[MinAtarState, Array]:
+        del task
+        return self.begin(self.draw(key))
+
+    def step(self, key: Key, state: MinAtarState, action: Array, task: Array) -> tuple[MinAtarState, TimeStep]:
+        del task
+        return self.apply(state, action, self.draw(key))
+
+    def draw(self, key: Key) -> MinAtarDraws:
+        sticks, luck = _chance(key, self.sticky)
+        return MinAtarDraws(sticks, self.rules.draw(luck))
+
+    def begin(self, draws: MinAtarDraws) -> tuple[MinAtarState, Array]:
+        """The beginning of an episode once chance has spoken."""
+        state = MinAtarState(self.rules.begin(draws.game), jnp.int32(0))
+        return state, self.observe(state)
+
+    def apply(self, state: MinAtarState, action: Array, draws: MinAtarDraws) -> tuple[MinAtarState, TimeStep]:
+        """The step once chance has spoken: deterministic."""
+        done = jnp.where(draws.sticks, state.last_action, action)
+        game, reward, ended = self.rules.apply(state.game, done, draws.game)
+        after, ended = settled((MinAtarState(game, done), ended))
+        return after, TimeStep(self.observe(after), reward, jnp.where(ended, 0.0, self.discount), ended)
+
+    def observe(self, state: MinAtarState) -> Array:
+        return spread(_padded(self.rules.board(state.game), self.obs_shape[-1]))
+
+
+@dataclass(frozen=True)
+class MinAtarGames:
+    """Several games of MinAtar that share actions and the shape of observations. Task: the number of the game, [].
+
+    All games are in the state; the one that is live moves on, the others wait as they were. A new episode begins all of
+    them anew. Everything else is as in `MinAtar`; the default number of channels is that of the game with most.
+    """
+
+    games: tuple[str, ...] = ("breakout", "freeway", "space_invaders")
+    sticky: float = 0.1
+    ramping: bool = True
+    channels: int | None = None
+    discount: float = 0.99
+    num_actions = NUM_ACTIONS
+
+    def __post_init__(self) -> None:
+        if not self.games:
+            raise UserError("a stream of games needs at least one game")
+        _check(self.rules, self.sticky, self.channels, self.discount)
+
+    @property
+    def rules(self) -> tuple[Game, ...]:
+        return tuple(make_game(name, self.ramping) for name in self.games)
+
+    @property
+    def obs_shape(self) -> tuple[int, int, int]:
+        return SIZE, SIZE, self.channels or max(len(game.channels) for game in self.rules)
+
+    def reset(self, key: Key, task: Array) -> tuple[MinAtarState, Array]:
+        _, luck = _chance(key, self.sticky)
+        state = MinAtarState(tuple(game.begin(game.draw(luck)) for game in self.rules), jnp.int32(0))
+        return state, self.observe(state, task)
+
+    def step(self, key: Key, state: MinAtarState, action: Array, task: Array) -> tuple[MinAtarState, TimeStep]:
+        # Lanes play different games, so all games are played in all lanes and one outcome is kept: see `bench/minatar.py`.
+        sticks, luck = _chance(key, self.sticky)
+        done = jnp.where(sticks, state.last_action, action)
+        reward, ended = jnp.float32(0), jnp.bool_(False)
+        games = []
+        for number, (game, before) in enumerate(zip(self.rules, state.game, strict=True)):
+            outcome = game.apply(before, done, game.draw(luck))
+            live = task == number
+            games.append(choose(live, outcome.state, before))
+            reward, ended = choose(live, (outcome.reward, outcome.ended), (reward, ended))
+        after, ended = settled((MinAtarState(tuple(games), done), ended))
+        return after, TimeStep(self.observe(after, task), reward, jnp.where(ended, 0.0, self.discount), ended)
+
+    def observe(self, state: MinAtarState, task: Array) -> Array:
+        boards = [
+            _padded(game.board(own), self.obs_shape[-1]) for game, own in zip(self.rules, state.game, strict=True)
+        ]
+        seen = boards[0]
+        for number, board in enumerate(boards[1:], start=1):
+            seen = jnp.where(task == number, board, seen)
+        return spread(seen)
+
+
+def _padded(board: Array, channels: int) -> Array:
+    """[10, channels] the board with empty channels behind its own."""
+    return jnp.pad(board, ((0, 0), (0, channels - board.shape[1])))
+
+
+def _chance(key: Key, sticky: float) -> tuple[Array, Array]:
+    """Whether the last action sticks, and luck for the game."""
+    words = settled(jax.random.bits(key, (1 + LUCK,)))
+    return (words[0] >> 8) * jnp.float32(2.0**-24) < sticky, words[1:]
+
+
+def _check(games: tuple[Game, ...], sticky: float, channels: int | None, discount: float) -> None:
+    if not 0.0 <= sticky <= 1.0:
+        raise UserError(f"the probability that an action sticks must be in [0, 1]; got {sticky}")
+    if not 0.0 <= discount <= 1.0:
+        raise UserError(f"the discount must be in [0, 1]; got {discount}")
+    needed = max(len(game.channels) for game in games)
+    if channels is not None and channels < needed:
+        raise UserError(f"these games need {needed} channels; got {channels}")

@@ -1,20 +1,22 @@
-"""What the deep experiments share: networks, and the contenders of a semi-continual experiment (paper, App. C.1.1 to C.1.3)."""
+"""What the deep experiments share: networks, and the contenders of a semi-continual and of a continual life (paper, App. C.1)."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jax.typing import ArrayLike
 
-from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
-from remanence.agents.behaviour import Behaviour
-from remanence.agents.deep import REDRAW, Consolidation, Forgetting, Training, deep_agent, resetting
+from remanence.agents import AT_SWITCH, Agent, NoHypers, PTHypers, TDHypers, random_agent
+from remanence.agents.behaviour import Behaviour, epsilon_greedy
+from remanence.agents.deep import REDRAW, Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
 from remanence.agents.parts import Parts, alone, two_heads
 from remanence.agents.td import Problem
 from remanence.experiments.base import Contender
 from remanence.networks import Layer, Network, conv, dense, flatten, relu, sequence, stacked, tanh
+from remanence.types import Steps
 
 
 @dataclass(frozen=True)
@@ -97,3 +99,77 @@ def semi_continual(
             {"permanent_lr": search["permanent"], "transient_lr": search["transient"]},
         ),
     }
+
+
+@dataclass(frozen=True)
+class Continual:
+    """The contenders of a life whose tasks change without notice (paper, §6.1, App. C.1.5 and C.1.6)."""
+
+    network: Callable[[float, int], Network]
+    """(width, outputs) -> the paper's network with so many times its units in each hidden layer"""
+    actions: int
+    example_obs: ArrayLike
+    training: Training
+    large_replay: int
+    period: int
+    """steps between two consolidations"""
+    tasks: int
+    epsilon: float
+    plain_search: tuple[float, ...]
+    permanent_search: tuple[float, ...]
+    transient_search: tuple[float, ...]
+    decay_search: tuple[float, ...] = (0.55, 0.75, 0.95)
+
+    def random(self) -> Contender:
+        return Contender(random_agent(self.actions), NoHypers(), {"behaviour": "uniform"})
+
+    def plain(self, lr: float, width: float = 1.0, large: bool = False) -> Contender:
+        """DQN, or with a large replay memory."""
+        net = self.network(width, self.actions)
+        training = dataclasses.replace(self.training, replay=self.large_replay) if large else self.training
+        agent = dqn(net, epsilon_greedy(self.epsilon), self.example_obs, training)
+        return Contender(agent, TDHypers(lr), self._form(net, training), {"lr": self.plain_search})
+
+    def multihead(self, lr: float) -> Contender:
+        """DQN with a head per task. It alone is told which task is live, and empties its memory when that changes."""
+        net = self.network(1.0, self.tasks * self.actions)
+        agent = dqn(
+            net, epsilon_greedy(self.epsilon), self.example_obs, self.training, resetting(False), heads=self.tasks
+        )
+        told = "which task is live; the replay memory is emptied at a switch"
+        form = self._form(net, self.training, heads=self.tasks, told=told)
+        return Contender(agent, TDHypers(lr), form, {"lr": self.plain_search})
+
+    def permanent_transient(self, hypers: PTHypers, width: float = 0.5) -> Contender:
+        """PT-DQN with two networks, each half as wide as DQN's unless told otherwise."""
+        net, training = self.network(width, self.actions), self.training
+        batches = max(1, self.period // training.batch - 1)  # as in the released code
+        absorbing = Consolidation("sgd", buffer=self.period, in_order=True, most_batches=batches, cache=True)
+        behaviour = epsilon_greedy(self.epsilon)
+        agent = pt_dqn(net, net, behaviour, self.example_obs, training, absorbing, Steps(self.period))
+        form = self._form(
+            net,
+            training,
+            weights=2 * net.size,
+            consolidates=f"every {self.period} steps, SGD, one pass in order over the visits since",
+            forgets="all transient weights and biases are multiplied by λ; replay and moments are kept",
+        )
+        search = {
+            "permanent_lr": self.permanent_search,
+            "transient_lr": self.transient_search,
+            "decay": self.decay_search,
+        }
+        return Contender(agent, hypers, form, search)
+
+    def _form(self, net: Network, training: Training, **more: Any) -> dict[str, Any]:
+        return {
+            "network": [f"{name} → {shape}" for name, shape, _ in net.summary],
+            "weights": net.size,
+            "optimiser": training.optimiser,
+            "batch": training.batch,
+            "replay": training.replay,
+            "frames": training.frames,
+            "target_period": training.target_period,
+            "behaviour": f"epsilon-greedy {self.epsilon}",
+            **more,
+        }

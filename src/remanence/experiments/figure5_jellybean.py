@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import altair as alt
 import jax
@@ -13,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import Agent, NoHypers, PTHypers, TDHypers, random_agent
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.deep import Consolidation, Training, dqn, pt_dqn, resetting
+from remanence.agents import Agent, PTHypers
+from remanence.agents.deep import Training
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
+from remanence.experiments.deep import Continual
 from remanence.life import Moment, Probe
 from remanence.networks import Network, mlp
 from remanence.report.figures import Line, learning_curves
@@ -33,8 +32,9 @@ RATE = "reward_rate"
 COLLECTED = "collected_"  # and the kind of item: how many since the beginning
 REWARDS = np.array([[2.0, 0.1, -1.0], [-1.0, 0.1, 2.0]], np.float32)  # blue, green, red in the two tasks
 SWITCH, SEGMENTS, WINDOW = 150_000, 14, 10_000
-FRAMES, EPSILON, PERIOD = 4, 0.1, 10_000
+FRAMES, PERIOD = 4, 10_000
 WIDTHS = (512, 256, 128)
+CHOSEN = PTHypers(permanent_lr=1e-7, transient_lr=1e-3, decay=0.75)
 
 # Step sizes searched, and rewards per step printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5)
@@ -60,7 +60,7 @@ PRINTED: dict[tuple[str, tuple[float, ...]], float] = {
 } | {(name, (lr,)): value for name, row in _PRINTED_PLAIN.items() for lr, value in zip(STEP_SIZES, row, strict=True)}
 
 
-Field = Callable[[JellyBeanWorld, int], dict[str, Contender]]  # (world, steps between consolidations) -> contenders
+Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
 
 
 def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:
@@ -68,83 +68,28 @@ def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:
     return mlp((world.num_bits * FRAMES,), tuple(int(units * width) for units in WIDTHS), outputs)
 
 
-def _form(net: Network, training: Training, **more: Any) -> dict[str, Any]:
+def _main_contenders(make: Continual) -> dict[str, Contender]:
     return {
-        "network": [f"{name} → {shape}" for name, shape, _ in net.summary],
-        "weights": net.size,
-        "optimiser": training.optimiser,
-        "batch": training.batch,
-        "replay": training.replay,
-        "frames": training.frames,
-        "target_period": training.target_period,
-        "behaviour": f"epsilon-greedy {EPSILON}",
-        **more,
+        "PT-DQN": make.permanent_transient(CHOSEN),
+        "DQN": make.plain(1e-4),
+        "DQN-multihead": make.multihead(1e-4),
+        "DQN-large-buffer": make.plain(1e-4, large=True),
+        "Random": make.random(),
     }
 
 
-def _training(replay: int = 8_000) -> Training:
-    return Training("adam", batch=64, replay=replay, target_period=200, frames=FRAMES)
-
-
-def plain(world: JellyBeanWorld, lr: float = 1e-4, width: float = 1.0, replay: int = 8_000) -> Contender:
-    """DQN."""
-    net, training = network(world, width, world.num_actions), _training(replay)
-    agent = dqn(net, epsilon_greedy(EPSILON), world.example_obs, training)
-    return Contender(agent, TDHypers(lr), _form(net, training), {"lr": STEP_SIZES})
-
-
-def multihead(world: JellyBeanWorld) -> Contender:
-    """DQN with a head per task. It alone is told which task is live, and empties its memory when that changes."""
-    heads = len(REWARDS)
-    net, training = network(world, 1.0, heads * world.num_actions), _training()
-    agent = dqn(net, epsilon_greedy(EPSILON), world.example_obs, training, resetting(False), heads)
-    form = _form(net, training, heads=heads, told="which task is live; the replay memory is emptied at a switch")
-    return Contender(agent, TDHypers(1e-4), form, {"lr": STEP_SIZES})
-
-
-def permanent_transient(
-    world: JellyBeanWorld, decay: float = 0.75, width: float = 0.5, period: int = PERIOD
-) -> Contender:
-    """PT-DQN with two networks, each half as wide as DQN's unless told otherwise."""
-    net, training = network(world, width, world.num_actions), _training()
-    batches = max(1, period // training.batch - 1)  # 155 of 10 000 visits, as in the released code
-    absorbing = Consolidation("sgd", buffer=period, in_order=True, most_batches=batches, cache=True)
-    agent = pt_dqn(net, net, epsilon_greedy(EPSILON), world.example_obs, training, absorbing, Steps(period))
-    form = _form(
-        net,
-        training,
-        weights=2 * net.size,
-        consolidates=f"every {period} steps, SGD, one pass in order over the visits since",
-        forgets="all transient weights and biases are multiplied by λ; replay and moments are kept",
-    )
-    return Contender(
-        agent,
-        PTHypers(1e-7, 1e-3, decay),
-        form,
-        {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": STEP_SIZES, "decay": DECAYS},
-    )
-
-
-def _main_contenders(world: JellyBeanWorld, period: int) -> dict[str, Contender]:
-    return {
-        "PT-DQN": permanent_transient(world, period=period),
-        "DQN": plain(world),
-        "DQN-multihead": multihead(world),
-        "DQN-large-buffer": plain(world, replay=250_000),
-        "Random": Contender(random_agent(world.num_actions), NoHypers(), {"behaviour": "uniform"}),
+def _decay_contenders(make: Continual) -> dict[str, Contender]:
+    agents = {
+        f"PT-DQN λ={decay:g}": make.permanent_transient(dataclasses.replace(CHOSEN, decay=decay)) for decay in DECAYS
     }
+    return {**agents, "DQN": make.plain(1e-4)}
 
 
-def _decay_contenders(world: JellyBeanWorld, period: int) -> dict[str, Contender]:
-    agents = {f"PT-DQN λ={decay:g}": permanent_transient(world, decay, period=period) for decay in DECAYS}
-    return {**agents, "DQN": plain(world)}
-
-
-def _capacity_contenders(world: JellyBeanWorld, period: int) -> dict[str, Contender]:
+def _capacity_contenders(make: Continual) -> dict[str, Contender]:
     return {
-        "PT-DQN-1x": permanent_transient(world, width=1.0, period=period),
-        "DQN": plain(world),
-        "DQN-2x": plain(world, width=2.0),
+        "PT-DQN-1x": make.permanent_transient(CHOSEN, width=1.0),
+        "DQN": make.plain(1e-4),
+        "DQN-2x": make.plain(1e-4, width=2.0),
     }
 
 
@@ -152,10 +97,24 @@ def jellybean_plan(
     rules: JellyBean, contenders: Field, segments: int = SEGMENTS, seeds: int = 30, period: int = PERIOD
 ) -> Plan:
     world = JellyBeanWorld(rules)
+    make = Continual(
+        network=partial(network, world),
+        actions=world.num_actions,
+        example_obs=world.example_obs,
+        training=Training("adam", batch=64, replay=8_000, target_period=200, frames=FRAMES),
+        large_replay=250_000,
+        period=period,
+        tasks=len(REWARDS),
+        epsilon=0.1,
+        plain_search=STEP_SIZES,
+        permanent_search=PERMANENT_STEP_SIZES,
+        transient_search=STEP_SIZES,
+        decay_search=DECAYS,
+    )
     return Plan(
         world=world,
         stream=Stream(REWARDS, cyclic(2, segments), Steps(SWITCH), told=False),
-        contenders=contenders(world, period),
+        contenders=contenders(make),
         probe=lambda _: rates(rules),
         truth="none needed",
         seeds=seeds,

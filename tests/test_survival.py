@@ -18,8 +18,8 @@ import pytest
 
 import crash
 from crash import NAME, command, plan, the_run, torment
-from remanence import backend
-from remanence.checkpoints import Checkpoints
+from remanence import __version__, backend
+from remanence.checkpoints import Checkpoints, _own_checksum
 from remanence.cli import main
 from remanence.errors import Stopped, UserError, of_disk
 from remanence.execution import Execution
@@ -28,7 +28,7 @@ from remanence.experiments.groups import Group, cut, lanes_of_run, lanes_that_fi
 from remanence.experiments.work import Work, live
 from remanence.lanes import Driver
 from remanence.results import load
-from remanence.results.directory import GroupDirectory, groups_under_way
+from remanence.results.directory import Directory, GroupDirectory, RunDirectory, groups_under_way
 
 EPISODES = 120
 PLAN = plan(EPISODES)
@@ -163,7 +163,12 @@ def lose_the_manifest(place: Path) -> None:
     (place / "manifest.json").unlink()
 
 
-@pytest.mark.parametrize("damage", [truncate, flip_a_bit, lose_the_manifest])
+def change_the_manifest(place: Path) -> None:
+    text = (place / "manifest.json").read_text()
+    (place / "manifest.json").write_text(text.replace('"run": "run"', '"run": "ruin"'))
+
+
+@pytest.mark.parametrize("damage", [truncate, flip_a_bit, lose_the_manifest, change_the_manifest])
 def test_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, damage: Callable[[Path], None]) -> None:
     one = stopped(tmp_path)
     damage(newest(one))
@@ -186,7 +191,9 @@ def test_checkpoint_of_another_version_is_refused(tmp_path: Path, name: str) -> 
     one = stopped(tmp_path)
     for place in one.directory.checkpoints.iterdir():
         manifest = json.loads((place / "manifest.json").read_text())
+        del manifest["checksum"]
         manifest["versions"][name] = "0.0.1"
+        manifest["checksum"] = _own_checksum(manifest)
         (place / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match=rf"written with {name} 0\.0\.1"):
         go(one)
@@ -348,6 +355,12 @@ def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFix
     assert 0 < under_way[0]["pages"] < under_way[0]["of"] == 90
 
 
+def spawned(parent: int) -> list[int]:
+    """The processes that do the work of `--jobs`."""
+    children = [one for task in Path(f"/proc/{parent}/task").glob("*/children") for one in task.read_text().split()]
+    return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+
+
 def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     """Groups in processes of their own, one of which is killed on the way."""
     alone = [*command(tmp_path / "alone", 2000, every=60.0), "--groups-of", "2"]
@@ -367,6 +380,52 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     _, said = together.communicate(timeout=120)
     assert together.returncode == 0, said
     assert crash.same(load(the_run(tmp_path / "alone")), load(the_run(tmp_path / "jobs")))
+
+
+def test_a_worker_that_is_stopped_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
+    """SIGTERM reaches the processes of `--jobs`, not their parent: all is kept, and the same command goes on."""
+    call = [*command(tmp_path, 4000, every=60.0), "--groups-of", "2", "--jobs", "2"]
+    process = subprocess.Popen(call, stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list(tmp_path.glob("*/*/groups/*/progress.json"))) < 2:
+        time.sleep(0.02)
+    for worker in spawned(process.pid):
+        os.kill(worker, signal.SIGTERM)
+    assert process.wait(120) == 128 + signal.SIGTERM
+    assert all(any(group.checkpoints.iterdir()) for group in groups_under_way(the_run(tmp_path)))
+    subprocess.run(call, check=True, stderr=subprocess.DEVNULL)
+    assert [line["event"] for line in events(the_run(tmp_path))].count("resumed") == 2
+
+
+def test_another_number_of_cores_is_refused(tmp_path: Path) -> None:
+    one = stopped(tmp_path)
+    checkpoints = Checkpoints(one.directory.checkpoints, one.belongs_to)
+    state = checkpoints.newest(pytest.fail)
+    assert state is not None
+    checkpoints.save({**state, "devices": state["devices"] + 1})
+    with pytest.raises(UserError, match="give --cores-per-group"):
+        go(one)
+
+
+def test_a_lost_layout_does_not_lose_checkpoints(tmp_path: Path) -> None:
+    directory = RunDirectory(tmp_path, {"experiment": "x", "versions": {"remanence": __version__}})
+    with directory.opened():
+        directory.settle({"lanes_per_group": 2})
+        stopped(directory.path)
+        (directory.path / "layout.json").unlink()
+        with pytest.raises(UserError, match="begin anew with --restart"):
+            directory.settle({"lanes_per_group": 2})
+
+
+def test_tables_do_not_depend_on_who_finishes_first(tmp_path: Path) -> None:
+    base = {"seed": 0, "steps": 1, "samples_lost": 0, "diverged": False, "version": "1"}
+    one = pl.DataFrame([{"lane": 0, "contender": "TD", "lr": 0.1, **base}])
+    other = pl.DataFrame([{"lane": 1, "contender": "PT-TD", "transient_lr": 0.1, "decay": 0.0, **base}])
+    for name, order in (("a", (one, other)), ("b", (other, one))):
+        directory = Directory(tmp_path / name)
+        directory.make()
+        for table in order:
+            directory.add({"lanes": table})
+    assert Directory(tmp_path / "a").tables()["lanes"].equals(Directory(tmp_path / "b").tables()["lanes"])
 
 
 def test_tensorboard_gets_the_mean_curve(tmp_path: Path) -> None:
@@ -402,3 +461,5 @@ def test_tensorboard_gets_the_mean_curve(tmp_path: Path) -> None:
 def test_impossible_executions_are_refused(options: dict, words: str) -> None:
     with pytest.raises(UserError, match=words):
         Execution(**options)
+    flags = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    assert main(["run", "figure2/tabular", *flags]) == 2  # one line, no stack trace

@@ -42,10 +42,21 @@ def cache_directory() -> Path:
 def memory() -> int:
     """Bytes of memory this process may count on: the machine's, or its container's if that has less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for limit in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+    groups = [Path("/sys/fs/cgroup")]
+    with contextlib.suppress(OSError, IndexError):  # a job of a scheduler has a group, and a limit, of its own
+        groups.append(groups[0] / Path("/proc/self/cgroup").read_text().split("::")[1].strip().lstrip("/"))
+    for limit in (*(group / "memory.max" for group in groups), groups[0] / "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
-            total = min(total, int(Path(limit).read_text()))
+            total = min(total, int(limit.read_text()))
     return total
+
+
+def use_cores(count: int) -> None:
+    """So many devices instead of one per core; too late once the backend has started."""
+    import jax
+
+    with contextlib.suppress(RuntimeError):
+        jax.config.update("jax_num_cpu_devices", count)
 
 
 def prepare() -> None:

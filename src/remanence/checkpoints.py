@@ -9,6 +9,7 @@ two are kept. Nothing in them can run code.
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -24,6 +25,7 @@ import numpy as np
 
 from remanence import __version__
 from remanence.errors import UserError
+from remanence.results.directory import sync
 
 KEPT = 2
 VERSIONS = {"remanence": __version__, "jax": jax.__version__}
@@ -42,6 +44,11 @@ class Checkpoints:
     def __init__(self, path: Path, belongs_to: Mapping[str, Any]) -> None:
         self.path = path
         self.belongs_to = dict(belongs_to)
+        self._damaged: set[int] = set()
+        self._last_size = 0
+
+    def count(self) -> int:
+        return len(self._numbers())
 
     def save(self, state: Mapping[str, np.ndarray]) -> Saved:
         started = time.monotonic()
@@ -49,22 +56,36 @@ class Checkpoints:
         partial, place = self.path / f"{number}.partial", self.path / str(number)
         try:
             self._clear_away()
+            # Found out in the middle, a full disk leaves orbax's threads complaining one after the other.
+            if shutil.disk_usage(self.path.parent).free < (
+                self._last_size or sum(array.nbytes for array in state.values()) // 8
+            ):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             _write_arrays(partial / "state", {name: array for name, array in state.items() if array.size})
             empty = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
             files = {str(file.relative_to(partial)): _checksum(file) for file in sorted(_files(partial))}
-            manifest = {"belongs_to": self.belongs_to, "versions": VERSIONS, "files": files, "empty": empty}
+            manifest: dict[str, Any] = {
+                "belongs_to": self.belongs_to,
+                "versions": VERSIONS,
+                "files": files,
+                "empty": empty,
+            }
+            manifest["checksum"] = _own_checksum(manifest)
             with (partial / "manifest.json").open("w") as file:
                 json.dump(manifest, file)
                 file.flush()
                 os.fsync(file.fileno())
             os.rename(partial, place)
-            for old in sorted(self._numbers())[:-KEPT]:
+            sync(self.path)
+            whole = sorted(set(self._numbers()) - self._damaged)
+            for old in (*whole[:-KEPT], *self._damaged & set(self._numbers())):
                 os.rename(self.path / str(old), self.path / f"{old}.old")
             self._clear_away()
         except Exception:
             shutil.rmtree(partial, ignore_errors=True)
             raise
-        return Saved(time.monotonic() - started, sum(size for size, _ in files.values()))
+        self._last_size = sum(size for size, _ in files.values())
+        return Saved(time.monotonic() - started, self._last_size)
 
     def newest(self, warn: Callable[[str], None]) -> dict[str, np.ndarray] | None:
         """The newest state that is whole; None if there is none at all. Says so when it must fall back to an older one."""
@@ -77,6 +98,7 @@ class Checkpoints:
                 empty = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["empty"].items()}
                 return _read_arrays(place / "state") | empty
             except _DamageError as damage:
+                self._damaged.add(number)
                 warn(f"the checkpoint '{place}' is damaged ({damage}): trying the one before")
         if numbers:
             raise UserError(f"no checkpoint in '{self.path}' is whole: begin anew with --restart")
@@ -111,8 +133,8 @@ def _whole_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((place / "manifest.json").read_text())
         files = {name: tuple(facts) for name, facts in manifest["files"].items()}
-        if not {"versions", "belongs_to", "empty"} <= set(manifest):
-            raise KeyError
+        if manifest.pop("checksum") != _own_checksum(manifest):
+            raise ValueError
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _DamageError("its manifest cannot be read") from error
     for name, facts in files.items():
@@ -123,6 +145,10 @@ def _whole_manifest(place: Path) -> dict[str, Any]:
         if found != facts:
             raise _DamageError(f"'{name}' has changed")
     return manifest
+
+
+def _own_checksum(manifest: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
 
 
 def _checksum(file: Path) -> tuple[int, int]:
@@ -157,5 +183,6 @@ def _checkpointer() -> Any:
     """Imported when needed: most commands never do."""
     import orbax.checkpoint as ocp
 
-    logging.getLogger("absl").setLevel(logging.ERROR)  # it tells of every file
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # it tells of every file, and of every thread that fails
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
+from remanence import backend
 from remanence.errors import Stopped, UserError, of_disk, unknown
 from remanence.execution import Execution
 from remanence.present import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
@@ -86,6 +87,8 @@ class Run:
 
         started = time.monotonic()
         console = messages()
+        if self.execution.cores_per_group and not self.execution.spread:
+            backend.use_cores(self.execution.cores_per_group)
         experiment = get(self.name)
         whole = plan = experiment.plan(self.preset)
         for change in self.set:
@@ -149,6 +152,8 @@ class Sweep:
 
         started = time.monotonic()
         console = messages()
+        if self.execution.cores_per_group and not self.execution.spread:
+            backend.use_cores(self.execution.cores_per_group)
         experiment = get(self.name)
         if experiment.sweep_of:
             raise UserError(f"{self.name} is a sweep already: `remanence run {self.name}`")
@@ -352,14 +357,14 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command; a user's mistake is one line on standard error and exit code 2."""
-    command = tyro.cli(
-        Command,  # type: ignore[arg-type]
-        prog="remanence",
-        description="Continual reinforcement learning with permanent and transient value functions.",
-        args=arguments,
-        config=(FlagCreatePairsOff,),
-    )
     try:
+        command = tyro.cli(
+            Command,  # type: ignore[arg-type]
+            prog="remanence",
+            description="Continual reinforcement learning with permanent and transient value functions.",
+            args=arguments,
+            config=(FlagCreatePairsOff,),
+        )
         command.execute()
     except UserError as error:
         print(f"remanence: {error}", file=sys.stderr)

@@ -41,7 +41,7 @@ class Execution:
         ):
             if value is not None and value < 1:
                 raise UserError(f"--{name} must be at least 1; got {value}")
-        if self.checkpoint_every is not None and self.checkpoint_every <= 0:
+        if self.checkpoint_every is not None and not self.checkpoint_every > 0:
             raise UserError(f"--checkpoint-every must be above 0 seconds; got {self.checkpoint_every:g}")
         if self.on == RAY and self.jobs > 1:
             raise UserError("--jobs is for this machine alone: on a Ray cluster, groups are spread over its workers")

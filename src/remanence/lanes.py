@@ -206,10 +206,17 @@ class Batch:
         if self._carry and isinstance(self.setting.world, Hosted):
             kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
         own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
+        own["devices"] = self.driver.mesh.size
         return {name: np.asarray(leaf) for name, leaf in (kept | own).items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Goes on from what `state` gave, in this process or another."""
+        begun_with, here = int(state["devices"]), self.driver.mesh.size
+        if begun_with != here:  # another number of lanes on each device would change the last bits
+            raise UserError(
+                f"this was begun with {begun_with} cores per process, here are {here}: give --cores-per-group {begun_with}, "
+                "or begin anew with --restart"
+            )
         self._lanes, self._clocks = np.array(state["lanes"]), np.array(state["clocks"])
         self._begun, self._rounds = int(state["begun"]), int(state["rounds"])
         self._rows = self._hypers_by_row()
@@ -254,6 +261,8 @@ class Batch:
             self._carry = newborn
         else:
             fresh = np.isin(self._lanes, beginning)
+            if isinstance(self.setting.world, Hosted):  # rows that live on need no second one
+                self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], newborn.life.world))
             self._carry = self.driver._replace(self.driver._spread(fresh), newborn, self._carry)
 
     def _shrink(self, alive: int) -> None:

@@ -12,16 +12,17 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextlib.contextmanager
-def caught() -> Iterator[Callable[[], int]]:
+def caught(patient: bool = False) -> Iterator[Callable[[], int]]:
     """While this lasts, the first Ctrl-C or SIGTERM only makes a note; gives a function that tells which came, or 0.
 
-    The second one stops at once. Only the main thread can catch signals: elsewhere nothing changes.
+    The second one stops as soon as compiled code returns, unless we are `patient`. Only the main thread can catch signals:
+    elsewhere nothing changes.
     """
     asked = 0
 
     def note(number: int, _: FrameType | None) -> None:
         nonlocal asked
-        if asked:
+        if asked and not patient:
             raise KeyboardInterrupt
         asked = number
 

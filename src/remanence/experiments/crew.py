@@ -9,10 +9,12 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import logging
+import math
 import multiprocessing
 import os
 import signal
 import tempfile
+import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +34,7 @@ from remanence.lanes import Driver
 from remanence.progress import track
 
 # How often a group may lose its process before something must be wrong with it, and how long its successor waits for it to be gone.
-RETRIES, PATIENCE = 10, 60.0
+RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
 
@@ -41,6 +43,8 @@ OnDone = Callable[[Work], None]
 
 def carry_out(works: Sequence[Work], execution: Execution, on_done: OnDone, console: Console) -> None:
     """Lives all groups, calling `on_done` for each one that is finished."""
+    if execution.on == RAY:
+        _connected(execution)  # before we catch signals: Ray sets a handler of its own
     with signals.caught() as asked_to_stop:
         if execution.on == RAY:
             with _ray(execution) as start:
@@ -63,11 +67,18 @@ def workers(execution: Execution) -> int:
 def _one_by_one(works: Sequence[Work], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
     drivers: dict[int, Driver] = {}  # groups that share an agent share its compiled program
     for work in works:
+        _stop_if(asked_to_stop())
         agent = work.group.agent
         driver = drivers.setdefault(id(agent), make_driver(work.plan, agent))
         with track(console, work.group.label, work.pages) as advance:
             live(work, driver, asked_to_stop, advance, lambda text: console.print(f"warning: {text}", style="yellow"))
         on_done(work)
+    _stop_if(asked_to_stop())
+
+
+def _stop_if(number: int) -> None:
+    if number:
+        raise Stopped(number)
 
 
 def _together(
@@ -83,12 +94,12 @@ def _together(
     running = {start(work): work for work in works}
     pages = {work.path: 0 for work in works}
     total = sum(work.pages for work in works)
-    gone = 0  # when we were asked to stop
+    halted = 0  # the signal that made us or a worker stop
+    until = math.inf  # when workers have had time enough to do so
     with track(console, f"{len(works)} groups", total) as advance:
         while running:
-            number = asked_to_stop()
-            if number and not gone:
-                gone = time.monotonic()
+            if not halted and (halted := asked_to_stop()):
+                until = time.monotonic() + SECONDS_TO_STOP
                 stop.touch()
             finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             rate = 0.0
@@ -97,16 +108,31 @@ def _together(
                 pages[work.path] = news.get("pages", 0)
                 rate += news.get("steps_per_second", 0.0)
             for future in finished:
-                work, error = running.pop(future), future.result()
+                work, error = running.pop(future), _answer(future)
+                for line in work.directory.warnings():
+                    console.print(f"warning: {line}", style="yellow")
                 if error is None:
                     pages[work.path] = work.pages
                     on_done(work)
-                elif not isinstance(error, Stopped):
+                elif isinstance(error, Stopped):
+                    halted = halted or error.signal
+                else:
                     stop.touch()  # what failed here would fail elsewhere
                     raise error
             advance(sum(pages.values()), rate)
-            if number and (not running or time.monotonic() - gone > SECONDS_TO_STOP):
-                raise Stopped(number)
+            if running and time.monotonic() > until:
+                raise UserError("some workers did not stop in time: what they did since their last checkpoint is lost")
+    _stop_if(halted or asked_to_stop())
+
+
+def _answer(future: Future) -> Exception | None:
+    """What a worker handed back, or what became of it."""
+    try:
+        return future.result()
+    except Exception as lost:  # Ray gave up on it
+        return UserError(
+            f"a group was lost: {str(lost).splitlines()[0]}. The same command goes on from its last checkpoint"
+        )
 
 
 def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
@@ -125,9 +151,9 @@ def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
             raise Stopped(asked())
         live(work, make_driver(work.plan, work.group.agent), asked, lambda *_: None, warn, PATIENCE)
     except Exception as error:
-        if not isinstance(error, UserError | Stopped):
-            warn(traceback.format_exc())
-        return error
+        if isinstance(error, UserError | Stopped):
+            return error
+        return RuntimeError(traceback.format_exc())  # as text: not every error can travel
     return None
 
 
@@ -139,17 +165,23 @@ def _stop_file(work: Work) -> Path:
 def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
     """Processes on this machine, each with cores of its own."""
     context = multiprocessing.get_context("spawn")
-    everything = sorted(os.sched_getaffinity(0))
-    shares = [everything[n * execution.cores : (n + 1) * execution.cores] or everything for n in range(execution.jobs)]
+    everything, cores = sorted(os.sched_getaffinity(0)), execution.cores
+    shares = [[everything[(n * cores + i) % len(everything)] for i in range(cores)] for n in range(execution.jobs)]
+    alive: set[Any] = set()
+    closing = threading.Event()
 
     def in_a_process(cargo: bytes) -> Exception | None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: our parent decides what Ctrl-C means
         cores = shares.pop()
         try:
             for _ in range(RETRIES):
+                if closing.is_set():
+                    return Stopped(signal.SIGTERM)
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_in_process, args=(cargo, theirs, os.getpid()), daemon=True)
                 os.sched_setaffinity(0, cores)  # of this thread: the process it starts inherits it
                 process.start()
+                alive.add(process)
                 theirs.close()
                 with contextlib.suppress(
                     EOFError
@@ -166,16 +198,19 @@ def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
         try:
             yield lambda work: pool.submit(in_a_process, cloudpickle.dumps(work))
         finally:
+            closing.set()
+            for process in list(alive):
+                if process.is_alive():
+                    process.terminate()  # it keeps all it has and ends
             pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _in_process(cargo: bytes, answer: Any, parent: int) -> None:
-    with signals.caught() as asked_to_stop:
-        signal.signal(
-            signal.SIGINT, signal.SIG_IGN
-        )  # Ctrl-C reaches all processes of a terminal, but our parent decides
+    with signals.caught(patient=True) as asked_to_stop:
         orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
-        answer.send(_labour(cargo, lambda: asked_to_stop() or orphaned()))
+        error = _labour(cargo, lambda: asked_to_stop() or orphaned())
+        with contextlib.suppress(OSError):  # nobody is left to hear it
+            answer.send(error)
 
 
 def _connected(execution: Execution) -> Any:

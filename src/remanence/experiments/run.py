@@ -116,6 +116,9 @@ def fulfil(
             started = time.monotonic()
             carry_out(works, execution, take_in, console)
             directory.log("finished", seconds=round(time.monotonic() - started, 3))
+            missing = {lane.number for _, lanes in programs for lane in lanes} - set(directory.lanes())
+            if missing:
+                raise UserError(f"{len(missing)} lanes of '{directory.path}' are missing: give the same command again")
         directory.tidy()
     return load(directory.path)
 

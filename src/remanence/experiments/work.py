@@ -100,7 +100,7 @@ class _Living:
         state = self.checkpoints.newest(warn)
         if state is not None:
             self.batch.restore(state)
-        _check_room(self.directory.path, self.batch.size())
+        _check_room(self.directory.path, self.batch.size(), self.checkpoints.count())
         self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
         self.kept_at = self.told_at = self.logged_at = self.started
         self.wait = work.checkpoint_every or CHECKPOINT_EVERY
@@ -166,7 +166,9 @@ class _Living:
         if now - self.logged_at > SECONDS_BETWEEN_LINES:
             self.logged_at = now
             self.directory.log("progress", **self._facts())
-            if self.scalars:
+            if self.scalars and self.work.group.at_once == len(
+                self.lanes
+            ):  # else only at the end: not all are under way
                 self.scalars.write(self._so_far())
 
     def _facts(self) -> dict[str, Any]:
@@ -211,9 +213,9 @@ class _Scalars:
         self.writer.flush()
 
 
-def _check_room(path: Path, size: int) -> None:
-    """Refuses to begin what the disk could not hold."""
-    free, wanted = shutil.disk_usage(path).free, COPIES_ON_DISK * size
+def _check_room(path: Path, size: int, there: int) -> None:
+    """Refuses to begin what the disk could not hold, next to the checkpoints that are there."""
+    free, wanted = shutil.disk_usage(path).free, max(1, COPIES_ON_DISK - there) * size
     if free < wanted:
         raise UserError(
             f"the disk of '{path}' is too full: checkpoints need up to {wanted / 2**20:,.0f} MiB, "

@@ -37,6 +37,9 @@ import polars as pl
 from remanence.errors import UserError
 from remanence.results.store import TABLES, load, read_table
 
+# Columns of `lanes` that all runs have; hyper-parameters and areas stand between them.
+FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_lost", "diverged", "version")
+
 
 class Directory:
     """Tables, a log, and a lock."""
@@ -88,7 +91,10 @@ class Directory:
                 if name != "lanes":  # rows of lanes that were not listed when the writer was cut off
                     old = old.filter(pl.col("lane").is_in(listed))
                 new = pl.concat([old, new], how="diagonal_relaxed")
-            self.replace(path.name, new.sort("lane", maintain_order=True))
+            if name == "lanes":  # groups finish in any order, and agents differ in their hyper-parameters
+                between = sorted(set(new.columns) - {*FIRST, *LAST})
+                new = new.select(column for column in (*FIRST, *between, *LAST) if column in new.columns)
+            self.replace(path.name, new.sort("lane", maintain_order=True), lasting=True)
 
     def lanes(self) -> list[int]:
         """Lanes that are complete."""
@@ -102,15 +108,19 @@ class Directory:
             if (self.path / f"{name}.parquet").exists()
         }
 
-    def replace(self, name: str, content: pl.DataFrame | dict[str, Any]) -> None:
-        """Writes a file in place of the one there."""
+    def replace(self, name: str, content: pl.DataFrame | dict[str, Any], lasting: bool = False) -> None:
+        """Writes a file in place of the one there; one that is `lasting` also survives a power cut."""
         partial = self.path / f"{name}.{os.getpid()}.tmp"
         try:
             if isinstance(content, pl.DataFrame):
                 content.write_parquet(partial)
             else:
                 partial.write_text(json.dumps(content, indent=2))
+            if lasting:
+                sync(partial)
             os.replace(partial, self.path / name)
+            if lasting:
+                sync(self.path)
         except BaseException:
             partial.unlink(missing_ok=True)
             raise
@@ -135,8 +145,18 @@ class GroupDirectory(Directory):
         return read_json(self.path / "progress.json") or {}
 
     def so_far(self) -> pl.DataFrame:
-        path = self.path / "so-far.parquet"
-        return read_table(path) if path.exists() else pl.DataFrame()
+        try:
+            return pl.read_parquet(self.path / "so-far.parquet")
+        except (OSError, pl.exceptions.PolarsError):  # not there yet, or no longer: the group may finish while we look
+            return pl.DataFrame()
+
+    def warnings(self) -> list[str]:
+        """What the group's log warns of."""
+        try:
+            lines = (self.path / "log.jsonl").read_text().splitlines()
+        except OSError:
+            return []
+        return [json.loads(line)["text"] for line in lines if '"event": "warning"' in line]
 
 
 class RunDirectory(Directory):
@@ -166,9 +186,15 @@ class RunDirectory(Directory):
         """Makes the directory, or checks that the one there is ours to continue."""
         self.make()
         if (self.path / "description.json").exists():
-            load(self.path)  # refuses what is damaged or of another version
+            found = load(self.path)  # refuses what is damaged or of another version
+            before, now = (one.get("versions", {}).get("jax") for one in (found.description, self.description))
+            if before != now and not found.finished:
+                raise UserError(
+                    f"the run in '{self.path}' was begun with jax {before}, this is {now}: install jax {before}, "
+                    "choose another --out, or begin anew with --restart"
+                )
         else:
-            self.replace("description.json", self.description)
+            self.replace("description.json", self.description, lasting=True)
 
     def group(self, number: int) -> GroupDirectory:
         return GroupDirectory(self.path / "groups" / f"{number:04d}")
@@ -187,14 +213,15 @@ class RunDirectory(Directory):
     def settle(self, layout: dict[str, Any]) -> None:
         """Notes how lanes are cut; refuses if the run was begun otherwise and has checkpoints that would be lost."""
         found = self.layout()
-        if found and found != layout and any(self.path.glob("groups/*/checkpoint/*")):
+        begun = any(self.path.glob("groups/*/checkpoint/*")) or any(self.path.glob("groups/*/lanes.parquet"))
+        if found != layout and begun:
             raise UserError(
-                f"'{self.path}' was begun with {_words(found)}, now asked for {_words(layout)}: "
-                "give the same again, or begin anew with --restart"
+                f"'{self.path}' was begun with {_words(found) or 'a cut into groups that is no longer known'}, "
+                f"now asked for {_words(layout)}: give the same again, or begin anew with --restart"
             )
         if found != layout:
             shutil.rmtree(self.path / "groups", ignore_errors=True)
-            self.replace("layout.json", layout)
+            self.replace("layout.json", layout, lasting=True)
 
     def tidy(self) -> None:
         """Removes what a finished run no longer needs."""
@@ -214,6 +241,15 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def sync(path: Path) -> None:
+    """Sees to it that a file or directory is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _try_lock(lock: TextIO, path: Path) -> bool:

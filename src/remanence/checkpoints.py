@@ -57,9 +57,8 @@ class Checkpoints:
         try:
             self._clear_away()
             # Found out in the middle, a full disk leaves orbax's threads complaining one after the other.
-            if shutil.disk_usage(self.path.parent).free < (
-                self._last_size or sum(array.nbytes for array in state.values()) // 8
-            ):
+            wanted = self._last_size or sum(array.nbytes for array in state.values()) // 8
+            if shutil.disk_usage(self.path.parent).free < wanted:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             _write_arrays(partial / "state", {name: array for name, array in state.items() if array.size})
             empty = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
@@ -71,10 +70,8 @@ class Checkpoints:
                 "empty": empty,
             }
             manifest["checksum"] = _own_checksum(manifest)
-            with (partial / "manifest.json").open("w") as file:
-                json.dump(manifest, file)
-                file.flush()
-                os.fsync(file.fileno())
+            (partial / "manifest.json").write_text(json.dumps(manifest))
+            sync(partial / "manifest.json")
             os.rename(partial, place)
             sync(self.path)
             whole = sorted(set(self._numbers()) - self._damaged)

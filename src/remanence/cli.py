@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
-from remanence import backend
 from remanence.errors import Stopped, UserError, of_disk, unknown
 from remanence.execution import Execution
 from remanence.present import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
@@ -87,8 +86,7 @@ class Run:
 
         started = time.monotonic()
         console = messages()
-        if self.execution.cores_per_group and not self.execution.spread:
-            backend.use_cores(self.execution.cores_per_group)
+        self.execution.prepare()
         experiment = get(self.name)
         whole = plan = experiment.plan(self.preset)
         for change in self.set:
@@ -152,8 +150,7 @@ class Sweep:
 
         started = time.monotonic()
         console = messages()
-        if self.execution.cores_per_group and not self.execution.spread:
-            backend.use_cores(self.execution.cores_per_group)
+        self.execution.prepare()
         experiment = get(self.name)
         if experiment.sweep_of:
             raise UserError(f"{self.name} is a sweep already: `remanence run {self.name}`")

@@ -48,6 +48,11 @@ class Execution:
         if self.address and self.on != RAY:
             raise UserError("--address needs --on ray")
 
+    def prepare(self) -> None:
+        """Gives this process the cores that were asked for, before jax starts; other processes get theirs when they begin."""
+        if self.cores_per_group and not self.spread:
+            backend.use_cores(self.cores_per_group)
+
     @property
     def spread(self) -> bool:
         """Whether other processes do the work."""

@@ -105,8 +105,7 @@ class Setting(NamedTuple):
     @property
     def pages(self) -> int:
         """How many pages a life has: episodes, or windows of steps."""
-        lasts = self.stream.segments * self.stream.span.count
-        return lasts // self.window if self.by_steps else lasts
+        return self.stream.pages(self.window)
 
     @property
     def period(self) -> Span | None:

@@ -13,7 +13,7 @@ from jax import Array
 
 from remanence.errors import UserError
 from remanence.random import pick
-from remanence.types import Key, Span, Task
+from remanence.types import Key, Span, Steps, Task
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,11 @@ class Stream:
     def shared_order(self) -> list[int | None]:
         """The task of each segment; None where lanes draw it."""
         return [None] * self.segments if isinstance(self.order, Drawn) else list(self.order)
+
+    def pages(self, window: int) -> int:
+        """How many pages a life has: episodes, or windows of so many steps."""
+        lasts = self.segments * self.span.count
+        return lasts // window if isinstance(self.span, Steps) else lasts
 
     def shortened(self, segments: int, span: int) -> Stream:
         """The same stream with fewer or shorter segments."""

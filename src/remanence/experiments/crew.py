@@ -19,6 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -69,11 +70,16 @@ def _one_by_one(works: Sequence[Work], on_done: OnDone, asked_to_stop: Callable[
     for work in works:
         _stop_if(asked_to_stop())
         agent = work.group.agent
-        driver = drivers.setdefault(id(agent), make_driver(work.plan, agent))
+        if id(agent) not in drivers:
+            drivers[id(agent)] = make_driver(work.plan, agent)
         with track(console, work.group.label, work.pages) as advance:
-            live(work, driver, asked_to_stop, advance, lambda text: console.print(f"warning: {text}", style="yellow"))
+            live(work, drivers[id(agent)], asked_to_stop, advance, partial(_warn, console))
         on_done(work)
     _stop_if(asked_to_stop())
+
+
+def _warn(console: Console, text: str) -> None:
+    console.print(f"warning: {text}", style="yellow")
 
 
 def _stop_if(number: int) -> None:
@@ -95,11 +101,11 @@ def _together(
     pages = {work.path: 0 for work in works}
     total = sum(work.pages for work in works)
     halted = 0  # the signal that made us or a worker stop
-    until = math.inf  # when workers have had time enough to do so
+    until = math.inf  # when workers have had time enough, once we were asked to
     with track(console, f"{len(works)} groups", total) as advance:
         while running:
-            if not halted and (halted := asked_to_stop()):
-                until = time.monotonic() + SECONDS_TO_STOP
+            if until == math.inf and asked_to_stop():
+                halted, until = asked_to_stop(), time.monotonic() + SECONDS_TO_STOP
                 stop.touch()
             finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             rate = 0.0
@@ -110,7 +116,7 @@ def _together(
             for future in finished:
                 work, error = running.pop(future), _answer(future)
                 for line in work.directory.warnings():
-                    console.print(f"warning: {line}", style="yellow")
+                    _warn(console, line)
                 if error is None:
                     pages[work.path] = work.pages
                     on_done(work)
@@ -136,7 +142,11 @@ def _answer(future: Future) -> Exception | None:
 
 
 def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
-    """What every worker does; errors are handed back, not raised across processes."""
+    """What every worker does; errors are handed back, not raised across processes.
+
+    `cargo` comes from the process that started us, through a pipe or Ray, and is never on disk: plans are made of functions, which
+    only a pickle can carry. Files that are read, results and checkpoints, hold nothing that can run.
+    """
     work: Work = cloudpickle.loads(cargo)
     stop = _stop_file(work)
 
@@ -183,9 +193,8 @@ def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
                 process.start()
                 alive.add(process)
                 theirs.close()
-                with contextlib.suppress(
-                    EOFError
-                ):  # it died without a word: the next one goes on from the last checkpoint
+                # One that dies without a word is followed by one that goes on from the last checkpoint.
+                with contextlib.suppress(EOFError):
                     return ours.recv()
                 process.join()
             return UserError(

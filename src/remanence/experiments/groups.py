@@ -105,11 +105,8 @@ def lanes_that_fit(plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], pro
 
 def make_driver(plan: Plan, agent: Agent) -> Driver:
     """The program for lanes of one agent of a plan."""
-    return Driver(make_setting(plan, agent), plan.round_steps, plan.meet_at)
-
-
-def make_setting(plan: Plan, agent: Agent) -> Setting:
-    return Setting(agent, plan.world, plan.stream, _measure(plan, agent), plan.most_steps, plan.window)
+    setting = Setting(agent, plan.world, plan.stream, _measure(plan, agent), plan.most_steps, plan.window)
+    return Driver(setting, plan.round_steps, plan.meet_at)
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:

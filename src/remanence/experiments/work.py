@@ -17,7 +17,7 @@ import polars as pl
 from remanence.checkpoints import Checkpoints, Saved
 from remanence.errors import Stopped, UserError, disk_errors
 from remanence.experiments.base import Plan
-from remanence.experiments.groups import Group, Lane, make_setting
+from remanence.experiments.groups import Group, Lane
 from remanence.experiments.rows import curve_rows, tables
 from remanence.lanes import Batch, Driver, Outcome
 from remanence.progress import Advance
@@ -52,7 +52,7 @@ class Work:
     @property
     def pages(self) -> int:
         """Pages of all lanes together."""
-        return len(self.group.lanes) * make_setting(self.plan, self.group.agent).pages
+        return len(self.group.lanes) * self.plan.stream.pages(self.plan.window)
 
     @property
     def belongs_to(self) -> dict[str, Any]:
@@ -196,9 +196,8 @@ class _Scalars:
         except ImportError as error:
             raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
         place = work.path.parent.parent / "tensorboard" / f"{work.group.label}-{work.group.number:04d}"
-        self.writer = SummaryWriter(
-            str(place), purge_step=0
-        )  # a run that goes on writes its curve again from the start
+        # A run that goes on writes its curve again from the start.
+        self.writer = SummaryWriter(str(place), purge_step=0)
         self.written = 0
 
     def write(self, curves: pl.DataFrame) -> None:

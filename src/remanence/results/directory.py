@@ -84,12 +84,11 @@ class Directory:
     def add(self, tables: dict[str, pl.DataFrame]) -> None:
         """Puts rows into the tables, in the order of lanes; `lanes` goes last, so that a lane listed there is complete."""
         for name in sorted(tables, key=lambda name: name == "lanes"):
-            new, listed = tables[name], self.lanes()
-            path = self.path / f"{name}.parquet"
+            new, path = tables[name], self.path / f"{name}.parquet"
             if path.exists():
                 old = read_table(path).filter(~pl.col("lane").is_in(new["lane"].unique().to_list()))
                 if name != "lanes":  # rows of lanes that were not listed when the writer was cut off
-                    old = old.filter(pl.col("lane").is_in(listed))
+                    old = old.filter(pl.col("lane").is_in(self.lanes()))
                 new = pl.concat([old, new], how="diagonal_relaxed")
             if name == "lanes":  # groups finish in any order, and agents differ in their hyper-parameters
                 between = sorted(set(new.columns) - {*FIRST, *LAST})

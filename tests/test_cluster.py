@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +27,9 @@ EPISODES = 8_000
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A node with one core; a test may add another."""
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    """A node with one core, beside a head that only leads; a test may add another."""
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    made.add_node(num_cpus=1)
     yield made
     made.shutdown()
 
@@ -35,20 +38,29 @@ def ray_command(out: Path, cluster: Cluster, every: float = 0.5) -> list[str]:
     return [*command(out, EPISODES, every), "--groups-of", "2", "--on", "ray", "--address", str(cluster.address)]
 
 
-def wait_for(what: str, out: Path, process: subprocess.Popen, count: int = 1) -> None:
+def wait_for(what: str, out: Path, process: subprocess.Popen) -> Path:
     until = time.monotonic() + 240
-    while len(list(out.glob(what))) < count:
+    while not (found := list(out.glob(what))):
         assert process.poll() is None, "it ended too early"
         assert time.monotonic() < until, f"no {what}"
         time.sleep(0.05)
+    return found[0]
+
+
+def node_of(group: Path, cluster: Cluster) -> Any:
+    """The node whose worker lives this group."""
+    worker = re.search(r"process (\d+)", (group / "lock").read_text())
+    assert worker
+    parent = int(Path(f"/proc/{worker[1]}/stat").read_text().rpartition(")")[2].split()[1])
+    return next(node for node in cluster.worker_nodes if node.all_processes["raylet"][0].process.pid == parent)
 
 
 def test_a_node_dies_and_the_tables_are_those_of_a_local_run(tmp_path: Path, cluster: Cluster) -> None:
-    doomed = cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
     out = tmp_path / "ray"
     process = subprocess.Popen(ray_command(out, cluster), stderr=subprocess.PIPE, text=True)
-    wait_for("*/*/groups/*/so-far.parquet", out, process, count=2)  # a group on each node, with a checkpoint
-    cluster.remove_node(doomed, allow_graceful=False)
+    kept = wait_for("*/*/groups/*/so-far.parquet", out, process)  # written with every checkpoint
+    cluster.remove_node(node_of(kept.parent, cluster), allow_graceful=False)
     _, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
     log = [json.loads(line) for line in (the_run(out) / "log.jsonl").read_text().splitlines()]

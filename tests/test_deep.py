@@ -147,8 +147,8 @@ def test_algorithm_4_line_by_line(cache: bool) -> None:
     assert int(memory.size(after.replay)) == 6
     if cache:  # what is remembered of V^P is that of the new V^P
         held = after.replay.items
-        np.testing.assert_allclose(held["extras"]["permanent"][:6], held["frame"][:6] @ W + b, rtol=1e-4, atol=1e-5)
-        np.testing.assert_allclose(held["extras"]["next_permanent"][:6], held["next"][:6] @ W + b, rtol=1e-4, atol=1e-5)
+        for kept in (held["now"], held["next"]):
+            np.testing.assert_allclose(kept["known"][:6], kept["frame"][:6] @ W + b, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("optimiser", ["sgd", "adam"])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from remanence.cli import main
 from remanence.experiments import get
+from remanence.random import make_key
 from remanence.report.figures import trailing_mean
 from remanence.results.store import find_runs, load
 
@@ -39,6 +41,30 @@ def test_a_run_of_every_deep_experiment(
     assert results.finished
     chart = get(name).figures(results)["curves"]
     assert "vega-lite" in chart.to_json()
+
+
+def test_a_run_of_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two games of 200 steps, PT-DQN (which consolidates) and two rivals."""
+    names = ["PT-DQN", "DQN-multihead", "Random"]
+    short = ["--preset", "smoke", "--segments", "2", "--span", "200", "--seeds", "2", "--out", str(tmp_path), "--json"]
+    assert main(["run", "figure5/minatar", *short, "--contenders", *names]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer["contenders"]) == names
+    results = load(find_runs(tmp_path, "figure5/minatar")[0])
+    assert set(results.metrics) >= {"return", "return_average", "reward_rate", "game"}
+    live = results.matrix("PT-DQN", "game")
+    assert set(live.ravel()) <= {0.0, 1.0, 2.0}
+    np.testing.assert_array_equal(live, results.matrix("Random", "game"))  # equal seeds meet the same games
+    for chart in get("figure5/minatar").figures(results).values():
+        assert "vega-lite" in chart.to_json()
+
+
+def test_memory_of_the_games() -> None:
+    """Frames are bits and kept once: 100k transitions in 12 MB, 500k in 60 MB, with a permanent part's values 12 MiB."""
+    contenders = get("figure5/minatar").plan("paper").contenders
+    for name, most in (("DQN", 12e6), ("DQN-multihead", 12e6), ("DQN-large-buffer", 60e6), ("PT-DQN", 12 * 2**20)):
+        state = jax.eval_shape(contenders[name].agent.init, make_key(0), contenders[name].hypers)
+        assert sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.replay)) < most
 
 
 def test_trailing_mean() -> None:

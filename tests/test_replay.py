@@ -12,25 +12,28 @@ from hypothesis import strategies as st
 from remanence import memory
 from remanence.errors import UserError
 from remanence.random import make_key
-from remanence.replay import codec, draw, draw_distinct, make_replay
+from remanence.replay import APART, CHAINED, Seen, codec, draw, draw_distinct, make_replay
 
 CAPACITY, SHAPE = 7, (2, 3)
 
 
-def filled(frames: int, lengths: list[int], dtype: type, capacity: int = CAPACITY):
-    """A ring after episodes of these lengths, and what a list would hold: (stack, next stack, number) of each transition."""
+def filled(
+    frames: int, lengths: list[int], dtype: type, capacity: int = CAPACITY, following: str = APART, cut: bool = False
+):
+    """A ring after episodes of these lengths, and what a list would hold: (stack, next stack, number, last) of each transition."""
     rng = np.random.default_rng(sum(lengths))
-    replay = make_replay(np.zeros(SHAPE, dtype), {"number": np.int32(0)}, capacity, frames)
+    replay = make_replay(
+        np.zeros(SHAPE, dtype), {"number": np.int32(0)}, capacity, frames, following=following, known=np.float32(0)
+    )
     ring, told, number = replay.begin(), [], 0
     for length in lengths:
         seen = [rng.integers(0, 2, SHAPE).astype(dtype) for _ in range(length + 1)]
         blank = [np.zeros(SHAPE, dtype)] * (frames - 1)
         for t in range(length):
-            history = (blank + seen)[t : t + frames + 1]
-            told.append((history[:-1], history[1:], number))
-            ring = replay.note(
-                ring, jnp.asarray(seen[t]), jnp.asarray(seen[t + 1]), jnp.int32(t), {"number": number}, jnp.bool_(True)
-            )
+            history, last = (blank + seen)[t : t + frames + 1], t == length - 1
+            told.append((history[:-1], history[1:], number, last))
+            now, then = (Seen(jnp.asarray(seen[t + i]), jnp.int32(t + i), jnp.float32(number + i / 2)) for i in (0, 1))
+            ring = replay.note(ring, now, then, {"number": number}, jnp.bool_(last and cut), jnp.bool_(True))
             number += 1
     return replay, ring, told[-capacity:]
 
@@ -45,20 +48,52 @@ def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dty
     """All of them, oldest first. Frames from before the episode are zero; so are those that the ring no longer has."""
     replay, ring, told = filled(frames, lengths, dtype)
     read = replay.read(ring, jnp.arange(len(told)))
-    assert read.extras["number"].tolist() == [number for *_, number in told]
-    for age, (stack, following, _) in enumerate(told):
+    assert read.extras["number"].tolist() == [number for _, _, number, _ in told]
+    assert read.whole.all()
+    for age, (stack, following, number, _) in enumerate(told):
         kept = [frame if frames - 1 - i <= age else np.zeros_like(frame) for i, frame in enumerate(stack)]
         expected = np.concatenate(kept, axis=-1)
         np.testing.assert_array_equal(np.asarray(read.obs[age]), expected)
         kept_next = [*kept[1:], following[-1]]
         np.testing.assert_array_equal(np.asarray(read.next_obs[age]), np.concatenate(kept_next, axis=-1))
+        assert (read.known[age], read.next_known[age]) == (number, number + 0.5)
+
+
+@given(frames=st.integers(1, 3), lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), cut=st.booleans())
+@settings(max_examples=30, deadline=None)
+def test_a_chain_tells_the_same(frames: int, lengths: list[int], cut: bool) -> None:
+    """What is drawn is what was noted, next states included, except where an episode is over: it ended, so that nothing
+    depends on the next state, or it was cut off, and the transition says that it is not whole."""
+    replay, ring, told = filled(frames, lengths, bool, following=CHAINED, cut=cut)
+    sample = jax.tree.map(np.asarray, replay.sample(ring, make_key(5), 300))
+    by_number = {number: (stack, following, last) for stack, following, number, last in told}
+    full = sum(lengths) > CAPACITY
+    assert set(sample.extras["number"].tolist()) == set(sorted(by_number)[frames - 1 if full else 0 :])
+    newest = max(by_number)
+    for i, number in enumerate(sample.extras["number"].tolist()):
+        stack, following, last = by_number[number]
+        np.testing.assert_array_equal(sample.obs[i], np.concatenate(stack, axis=-1))
+        assert sample.whole[i] == (not (last and cut))
+        assert sample.known[i] == number
+        if not last or number == newest:
+            np.testing.assert_array_equal(sample.next_obs[i], np.concatenate(following, axis=-1))
+            assert sample.next_known[i] == (number + 0.5 if number == newest else number + 1)
+
+
+@pytest.mark.parametrize("following", [APART, CHAINED])
+def test_what_is_known_of_states_is_computed_anew(following: str) -> None:
+    """Of every state that can be drawn, as such or as the next one."""
+    replay, ring, told = filled(1, [5, 6], bool, following=following)
+    fresh = replay.refresh(ring, lambda obs: jnp.sum(obs * 2.0, axis=(1, 2)), 4)
+    read = replay.read(fresh, jnp.arange(1, len(told)))
+    for known, obs in ((read.known, read.obs), (read.next_known, read.next_obs)):
+        np.testing.assert_array_equal(known, 2.0 * np.asarray(obs).sum(axis=(1, 2)))
 
 
 def test_what_is_not_real_leaves_no_trace() -> None:
     replay, ring, _ = filled(1, [3], bool)
-    same = replay.note(
-        ring, jnp.ones(SHAPE, bool), jnp.ones(SHAPE, bool), jnp.int32(0), {"number": 9}, jnp.bool_(False)
-    )
+    other = Seen(jnp.ones(SHAPE, bool), jnp.int32(0), jnp.float32(0))
+    same = replay.note(ring, other, other, {"number": 9}, jnp.bool_(False), jnp.bool_(False))
     np.testing.assert_array_equal(replay.read(same, jnp.arange(3)).obs, replay.read(ring, jnp.arange(3)).obs)
     assert int(memory.size(same)) == 3
 
@@ -96,7 +131,7 @@ def test_draws_are_uniform(function) -> None:
 def test_samples_come_from_what_is_there() -> None:
     replay, ring, told = filled(2, [3, 4, 4], bool)
     sample = replay.sample(ring, make_key(3), 200)
-    assert set(sample.extras["number"].tolist()) == {number for *_, number in told[1:]}  # the oldest lacks a frame
+    assert set(sample.extras["number"].tolist()) == {number for _, _, number, _ in told[1:]}  # the oldest lacks a frame
     emptied = memory.emptied(ring)
     assert int(memory.size(emptied)) == 0
     assert replay.sample(emptied, make_key(3), 4).slots.tolist() == [0] * 4  # nothing to draw: nobody may use it
@@ -108,6 +143,7 @@ def test_samples_come_from_what_is_there() -> None:
         ((np.zeros(3), {}, 0), "at least one transition"),
         ((np.zeros(3), {}, 5, 0), "at least one frame"),
         ((np.int16(0), {}, 5, 2), "cannot be stacked"),
+        ((np.zeros(3), {}, 5, 1, True, "later"), "unknown way to keep the next state"),
     ],
 )
 def test_bad_memories_are_refused(arguments: tuple, complaint: str) -> None:

@@ -15,6 +15,7 @@ from remanence.agents.base import AT_SWITCH, Rhythm
 from remanence.errors import UserError
 from remanence.lanes import Driver
 from remanence.life import Moment, Setting
+from remanence.probes import latest_returns
 from remanence.streams import Stream
 from remanence.types import Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition
 
@@ -72,6 +73,7 @@ def probe(moment: Moment) -> dict[str, Array]:
         "consolidated": moment.agent[2],
         "count": moment.finished.count,
         "returns": moment.finished.returns,
+        **latest_returns(moment),
     }
 
 
@@ -97,6 +99,29 @@ def test_windows_are_pages() -> None:
     assert notes[:, 1].tolist() == [1, 2, 3] * 8
     assert notes[:, 3].tolist() == [0.5, 0.5, 0] * 8
     assert notes[:, 4].tolist() == [0, 0, 1] * 8
+
+
+def test_returns_of_the_last_episodes() -> None:
+    """Worked by hand: episodes bring 3, 3, 12, 30, 30, 12, 3, 3; the moving average begins at 0."""
+    record = {name: values[0] for name, values in live(notebook(), window=4, span=8).record.items()}
+    brought = [3, 3, 12, 30, 30, 12, 3, 3]
+    done = [1, 2, 4, 5, 6, 8]  # by the end of each window
+    np.testing.assert_allclose(record["return"], [np.mean(brought[:n]) for n in done], rtol=1e-6)
+    np.testing.assert_allclose(record["return_window"], [3, 3, 21, 30, 12, 3])
+    np.testing.assert_allclose(record["reward_rate"], [1, 1, 10, 10, 1, 1])
+    average, averages = 0.0, []
+    for one in brought:
+        averages.append(average := 0.99 * average + 0.01 * one)
+    np.testing.assert_allclose(record["return_average"], [averages[n - 1] for n in done], rtol=1e-5)
+
+
+def test_older_episodes_no_longer_count() -> None:
+    """Of 120 episodes, the last hundred: rewards are 1 for the first 60 episodes of three steps, then 10."""
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1), Steps(180), told=True)
+    record = Driver(Setting(notebook(), Ladder(), stream, latest_returns, window=90)).run([0.0], [0]).record
+    np.testing.assert_allclose(
+        record["return"][0], [3, 3, (60 * 3 + 30 * 30) / 90, (40 * 3 + 60 * 30) / 100], rtol=1e-6
+    )
 
 
 def test_a_switch_may_cut_an_episode_off() -> None:

@@ -29,6 +29,10 @@ from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, Time
 from remanence.worlds.base import World, is_endless
 
 NO_EPISODE = 2**31 - 1  # a number no episode will ever have
+LAST_EPISODES, SMOOTHING = (
+    100,
+    0.99,
+)  # over how many episodes returns are averaged, and how slowly a moving average forgets
 
 
 class Keys(NamedTuple):
@@ -41,11 +45,16 @@ class Keys(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of episodes, where pages are windows of steps."""
+    """What became of episodes, where pages are windows of steps. A return is here a plain sum of rewards."""
 
-    under_way: Array  # []  the sum of rewards of the episode under way; it outlives the page
+    under_way: Array  # []  the rewards so far of the episode under way; it outlives the page
     count: Array  # []  episodes that ended in this page
-    returns: Array  # []  the sum of their sums of rewards
+    returns: Array  # []  the sum of their returns
+    latest: (
+        Array  # [LAST_EPISODES]  the returns of the last episodes, a ring by number of episode; 0 where there were none
+    )
+    ever: Array  # []  episodes that ended since the beginning
+    average: Array  # []  moving average of returns: an episode adds 1 − SMOOTHING of its own; begins at 0
 
 
 class Tally(NamedTuple):
@@ -149,7 +158,7 @@ def born(setting: Setting, hypers: Hypers, key: Key) -> Life:
         consolidations=jnp.int32(0),
         ended=jnp.bool_(False),
         resting=jnp.bool_(False),
-        finished=Finished(jnp.float32(0), jnp.int32(0), jnp.float32(0)) if setting.by_steps else None,
+        finished=_none_finished() if setting.by_steps else None,
     )
     return newborn._replace(resting=is_due(setting, newborn))
 
@@ -198,7 +207,7 @@ def turn_page(setting: Setting, life: Life) -> Life:
     following = life if setting.by_steps else _begin_episode(setting, life, life.ended)
     following = following._replace(tally=choose(life.ended, _blank_tally(), life.tally), ended=jnp.bool_(False))
     if life.finished is not None:
-        blank = Finished(life.finished.under_way, jnp.int32(0), jnp.float32(0))
+        blank = life.finished._replace(count=jnp.int32(0), returns=jnp.float32(0))
         following = following._replace(finished=choose(life.ended, blank, life.finished))
     return following._replace(resting=is_over(setting, following) | is_due(setting, following))
 
@@ -264,11 +273,20 @@ def _add(tally: Tally, reward: Array, discount: float) -> Tally:
     )
 
 
+def _none_finished() -> Finished:
+    none = jnp.float32(0)
+    return Finished(none, jnp.int32(0), none, jnp.zeros(LAST_EPISODES, jnp.float32), jnp.int32(0), none)
+
+
 def _count(finished: Finished | None, seen: TimeStep) -> Finished:
     assert finished is not None
     so_far = finished.under_way + seen.reward
+    place = finished.ever % LAST_EPISODES
     return Finished(
         under_way=jnp.where(seen.last, 0.0, so_far),
         count=finished.count + seen.last,
         returns=finished.returns + jnp.where(seen.last, so_far, 0.0),
+        latest=finished.latest.at[place].set(jnp.where(seen.last, so_far, finished.latest[place])),
+        ever=finished.ever + seen.last,
+        average=jnp.where(seen.last, SMOOTHING * finished.average + (1 - SMOOTHING) * so_far, finished.average),
     )

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from remanence.agents.base import Agent
-from remanence.life import Moment, Probe
+from remanence.life import LAST_EPISODES, Moment, Probe
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,24 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
         return measured
 
     return measure
+
+
+def latest_returns(moment: Moment) -> dict[str, Array]:
+    """What episodes bring, where the clock counts steps and pages are windows of them.
+
+    return             mean return of the last 100 episodes, fewer if there were not so many yet, 0 before the first ends
+    return_average     moving average over episodes, R ← 0.99 R + 0.01 G, from 0; as in the released code
+    return_window      mean return of the episodes that ended in the window; 0 if none did
+    reward_rate        reward per step of the window
+    """
+    done = moment.finished
+    assert done is not None, "pages are episodes here: use `episode_return`"
+    return {
+        "return": jnp.sum(done.latest) / jnp.clip(done.ever, 1, LAST_EPISODES),
+        "return_average": done.average,
+        "return_window": done.returns / jnp.maximum(done.count, 1),
+        "reward_rate": moment.tally.reward / jnp.maximum(moment.tally.steps, 1),
+    }
 
 
 def value_maps(agent: Agent, points: np.ndarray) -> Probe:

@@ -17,7 +17,8 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from remanence import memory
-from remanence.errors import UserError
+from remanence.errors import UserError, unknown
+from remanence.lockstep import longest
 from remanence.memory import Ring
 from remanence.types import Key
 
@@ -30,13 +31,24 @@ class Codec(NamedTuple):
     example: Array  # packed
 
 
+class Seen(NamedTuple):
+    """A state as the agent saw it."""
+
+    frame: Array  # [*frame]
+    before: Array  # []  frames that came before it in the episode
+    known: Any = ()  # what else is kept of it
+
+
 class Sample(NamedTuple):
     """A batch of transitions."""
 
     slots: Array  # [batch] where they lie in the ring
     obs: Array  # [batch, *input]
     next_obs: Array  # [batch, *input]
-    extras: Any  # leaves [batch, ...]
+    known: Any  # leaves [batch, ...]
+    next_known: Any
+    extras: Any
+    whole: Array  # [batch] False where the next state is not known
 
 
 def codec(example: ArrayLike) -> Codec:
@@ -58,15 +70,26 @@ class Replay(NamedTuple):
     """What is remembered of transitions, as functions of a ring."""
 
     begin: Callable[[], Ring]
-    note: Callable[[Ring, Array, Array, Array, Any, Array], Ring]
-    """(ring, frame, next frame, frames before it in the episode [], extras, real) -> ring"""
+    note: Callable[[Ring, Seen, Seen, Any, Array, Array], Ring]
+    """(ring, state, next state, extras, whether the episode was cut off there [], real) -> ring"""
     sample: Callable[[Ring, Key, int], Sample]
     read: Callable[[Ring, Array], Sample]
     """(ring, ages [batch]) -> those transitions; age 0 is the oldest"""
+    refresh: Callable[[Ring, Callable[[Array], Any], int], Ring]
+    """(ring, inputs [block, *input] -> what is known of these states, block) -> ring with all of that computed anew"""
+
+
+APART, CHAINED, WITHOUT = "apart", "chained", "without"
 
 
 def make_replay(
-    example: ArrayLike, extras: Any, capacity: int, frames: int = 1, replace: bool = True, pairs: bool = True
+    example: ArrayLike,
+    extras: Any,
+    capacity: int,
+    frames: int = 1,
+    replace: bool = True,
+    following: str = APART,
+    known: Any = (),
 ) -> Replay:
     """A memory of the last `capacity` transitions.
 
@@ -75,7 +98,10 @@ def make_replay(
         extras: what else is kept of each transition.
         frames: how many frames make an input; they are joined along the last axis.
         replace: whether one transition may be drawn twice for the same batch.
-        pairs: whether the next frame is kept too; else `next_obs` of a sample is `obs`.
+        following: how the next state is kept. "apart": beside each state. "chained": it is the state of the transition that
+            came after, which takes half of the room; but a transition at which an episode was cut off (not ended: there its
+            next state does not matter) is then not `whole`. "without": not at all, `next_obs` of a sample is `obs`.
+        known: what else is kept of each state.
     """
     if capacity < 1:
         raise UserError(f"a replay memory must hold at least one transition; got {capacity}")
@@ -83,45 +109,84 @@ def make_replay(
         raise UserError(f"an input needs at least one frame; got {frames}")
     if frames > 1 and np.ndim(example) < 1:
         raise UserError("frames that are single numbers cannot be stacked")
-    kept = codec(example)
+    if following not in (APART, CHAINED, WITHOUT):
+        raise unknown("way to keep the next state", following, (APART, CHAINED, WITHOUT))
+    kept, chained = codec(example), following == CHAINED
+    slots_in_all = capacity + chained  # in a chain, the state that is to come has a place too
 
     def begin() -> Ring:
-        item = {"frame": kept.example, "extras": extras}
-        if pairs:
-            item["next"] = kept.example
+        state: dict[str, Any] = {"frame": kept.example, "known": known}
         if frames > 1:
-            item["before"] = np.int8(0)
-        return memory.make_ring(item, capacity)
+            state["before"] = np.int8(0)
+        item = {"now": state, "extras": extras}
+        if following == APART:
+            item["next"] = {"frame": kept.example, "known": known}
+        if chained:
+            item["cut"] = np.bool_(False)
+        return memory.make_ring(item, slots_in_all)
 
-    def note(ring: Ring, frame: Array, following: Array, before: Array, extras: Any, real: Array) -> Ring:
-        item = {"frame": kept.pack(frame), "extras": extras}
-        if pairs:
-            item["next"] = kept.pack(following)
+    def packed(seen: Seen) -> dict[str, Any]:
+        state = {"frame": kept.pack(seen.frame), "known": seen.known}
         if frames > 1:
-            item["before"] = jnp.minimum(before, frames - 1).astype(jnp.int8)
-        return memory.append(ring, item, real)
+            state["before"] = jnp.minimum(seen.before, frames - 1).astype(jnp.int8)
+        return state
+
+    def note(ring: Ring, now: Seen, then: Seen, extras: Any, cut: Array, real: Array) -> Ring:
+        item = {"now": packed(now), "extras": extras}
+        if following == APART:
+            item["next"] = {"frame": kept.pack(then.frame), "known": then.known}
+        if not chained:
+            return memory.append(ring, item, real)
+        ring = memory.append(ring, {**item, "cut": cut}, real)
+        ahead = memory.append(
+            ring._replace(items=ring.items["now"]), packed(then), real
+        )  # counts only once noted itself
+        return ring._replace(items={**ring.items, "now": ahead.items})
 
     def gather(ring: Ring, ages: Array) -> Sample:
-        slots = (memory.overwritten(ring) + ages) % capacity
+        slots = (memory.overwritten(ring) + ages) % slots_in_all
         items = jax.tree.map(lambda leaf: leaf[slots], ring.items)
+        now, whole = items["now"], jnp.ones(ages.shape, bool)
+        then = items.get("next", now)
+        if chained:
+            then = jax.tree.map(lambda leaf: leaf[(slots + 1) % slots_in_all], ring.items["now"])
+            whole = ~items["cut"]
         if frames == 1:
-            now, following = kept.unpack(items["frame"]), kept.unpack(items["next" if pairs else "frame"])
-            return Sample(slots, now, following, items["extras"])
+            obs, next_obs = kept.unpack(now["frame"]), kept.unpack(then["frame"])
+            return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
         back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
-        known = (back <= items["before"][:, None]) & (back <= ages[:, None])
-        earlier = ring.items["frame"][(slots[:, None] - back) % capacity]
-        earlier = jnp.where(known.reshape(*known.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
-        seen = [earlier, items["frame"][:, None], *([items["next"][:, None]] if pairs else [])]
+        there = (back <= now["before"][:, None]) & (back <= ages[:, None])
+        earlier = ring.items["now"]["frame"][(slots[:, None] - back) % slots_in_all]
+        earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
+        seen = [earlier, now["frame"][:, None], *([] if following == WITHOUT else [then["frame"][:, None]])]
         stack = kept.unpack(jnp.concatenate(seen, axis=1))
         obs = join_frames(stack[:, :frames])
-        return Sample(slots, obs, join_frames(stack[:, 1:]) if pairs else obs, items["extras"])
+        next_obs = obs if following == WITHOUT else join_frames(stack[:, 1:])
+        return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
 
     def sample(ring: Ring, key: Key, batch: int) -> Sample:
-        skipped = jnp.minimum(memory.overwritten(ring), frames - 1)  # the oldest ones, whose earlier frames are gone
+        gone = jnp.maximum(ring.count - capacity, 0)
+        # The oldest ones lack their earlier frames, and in a chain the state to come lies where the very oldest was.
+        skipped = gone - memory.overwritten(ring) + jnp.where(gone > 0, frames - 1, 0)
         choose = draw if replace else draw_distinct
         return gather(ring, skipped + choose(key, memory.size(ring) - skipped, batch))
 
-    return Replay(begin, note, sample, gather)
+    def refresh(ring: Ring, believe: Callable[[Array], Any], block: int) -> Ring:
+        states = memory.size(ring) + chained
+
+        def some(i: Array, ring: Ring) -> Ring:
+            sample = gather(ring, jnp.minimum(i * block + jnp.arange(block), jnp.maximum(states - 1, 0)))
+            items = dict(ring.items)
+            for name, obs in (("now", sample.obs), ("next", sample.next_obs))[: 1 + (following == APART)]:
+                fresh = jax.tree.map(
+                    lambda leaf, value: leaf.at[sample.slots].set(value), items[name]["known"], believe(obs)
+                )
+                items[name] = {**items[name], "known": fresh}
+            return ring._replace(items=items)
+
+        return jax.lax.fori_loop(0, longest(-(-states // block)), some, ring)
+
+    return Replay(begin, note, sample, gather, refresh)
 
 
 def join_frames(stack: Array) -> Array:

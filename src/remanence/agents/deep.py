@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +23,7 @@ from remanence.errors import UserError, unknown
 from remanence.lockstep import longest
 from remanence.memory import Ring
 from remanence.networks import Network
-from remanence.replay import join_frames, make_replay
+from remanence.replay import APART, CHAINED, WITHOUT, Seen, join_frames, make_replay
 from remanence.trees import choose
 from remanence.types import Hypers, Key, Told, Transition
 
@@ -47,6 +48,9 @@ class Training:
     """observations that make one input"""
     replace: bool = True
     """whether a transition may be drawn twice for one batch"""
+    chained: bool = False
+    """whether the next state of a transition is looked up in the one that followed, which takes half of the memory: one at which
+    an episode was cut off, not ended, then teaches nothing"""
 
 
 @dataclass(frozen=True)
@@ -121,13 +125,22 @@ def deep_agent(
     frame, outputs = jnp.asarray(example_obs), parts.outputs
     if heads < 1 or outputs % heads:
         raise UserError(f"{outputs} outputs cannot be shared equally by {heads} heads")
-    replay = make_replay(example_obs, _extras(cached, outputs), training.replay, training.frames, training.replace)
+    replay = make_replay(
+        example_obs,
+        {"action": np.int8(0), "reward": np.float32(0), "discount": np.float32(0)}
+        | ({"task": np.int8(0)} if heads > 1 else {}),
+        training.replay,
+        training.frames,
+        training.replace,
+        CHAINED if training.chained else APART,
+        known=np.zeros(outputs, np.float32) if cached else (),
+    )
     visits = make_replay(
         example_obs,
         {"output": np.int8(0), "value": np.float32(0)},
         consolidation.buffer,
         training.frames,
-        pairs=False,
+        following=WITHOUT,
     )
 
     def init(key: Key, hypers: Hypers) -> DeepState:
@@ -174,12 +187,12 @@ def deep_agent(
         ready = transition.real & (memory.size(state.replay) >= training.batch)
         target = state.target if training.target_period else state.transient
         if cached:
-            offset, next_offset = sample.extras["permanent"], sample.extras["next_permanent"]
+            offset, next_offset = sample.known, sample.next_known
         else:
             offset = parts.permanent(state.permanent, state.transient, sample.obs)
             next_offset = parts.permanent(state.permanent, target, sample.next_obs)
         next_values = next_offset + parts.transient(target, sample.next_obs)
-        tasks = sample.extras["task"].astype(jnp.int32)
+        tasks = sample.extras["task"].astype(jnp.int32) if heads > 1 else jnp.zeros(training.batch, jnp.int32)
         then = jax.vmap(lambda values, task: problem.bootstrap(of_head(values, task)))(next_values, tasks)
         goal = jax.lax.stop_gradient(sample.extras["reward"] + sample.extras["discount"] * then)
         actions = problem.output(sample.extras["action"].astype(jnp.int32))
@@ -188,7 +201,8 @@ def deep_agent(
 
         def loss(weights: Any) -> Array:
             """The squared TD error; to the part that learns, V^P is only a number (Eq. 5, App. A)."""
-            return jnp.mean((goal - offset - parts.transient(weights, sample.obs)[rows, output]) ** 2)
+            error = goal - offset - parts.transient(weights, sample.obs)[rows, output]
+            return jnp.mean(jnp.where(sample.whole, error, 0.0) ** 2)
 
         transient, moments = _descend(
             rule, jax.grad(loss)(state.transient), state.transient, state.moments, _lr(hypers), ready
@@ -207,28 +221,26 @@ def deep_agent(
 
     def remember(state: DeepState, transition: Transition, task: Array) -> DeepState:
         """Notes the transition in B and the visit, with its V^P, in D."""
-        extras: dict[str, Any] = {
-            "action": transition.action,
-            "task": task,
-            "reward": transition.reward,
-            "discount": transition.discount,
-        }
+        extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
+        if heads > 1:
+            extras["task"] = task
         stack = jnp.concatenate([state.recent, transition.obs[None].astype(frame.dtype)])
+        now, then = Seen(transition.obs, state.age), Seen(transition.next_obs, state.age + 1)
         if not parts.empty:
-            seen = perceive(state, transition.obs)
-            value = parts.permanent(state.permanent, state.transient, seen)[0]
+            value = parts.permanent(state.permanent, state.transient, perceive(state, transition.obs))[0]
             output = first_of(task) + problem.output(transition.action)
             visit = {"output": output, "value": value[output]}
             state = state._replace(
-                visited=visits.note(state.visited, transition.obs, transition.obs, state.age, visit, transition.real)
+                visited=visits.note(state.visited, now, then, visit, jnp.bool_(False), transition.real)
             )
             if cached:
                 following = perceive(state._replace(recent=stack[1:]), transition.next_obs)
-                extras["permanent"] = value
-                extras["next_permanent"] = parts.permanent(state.permanent, state.transient, following)[0]
+                next_value = parts.permanent(state.permanent, state.transient, following)[0]
+                now, then = now._replace(known=value), then._replace(known=next_value)
         going_on = ~transition.last
+        cut = transition.last & (transition.discount > 0)
         return state._replace(
-            replay=replay.note(state.replay, transition.obs, transition.next_obs, state.age, extras, transition.real),
+            replay=replay.note(state.replay, now, then, extras, cut, transition.real),
             recent=jnp.where(transition.real, jnp.where(going_on, stack[1:], jnp.zeros_like(stack[1:])), state.recent),
             age=jnp.where(transition.real, jnp.where(going_on, state.age + 1, 0), state.age),
         )
@@ -248,7 +260,8 @@ def deep_agent(
         if forgetting.replay:
             state = state._replace(replay=memory.emptied(state.replay))
         elif cached:
-            state = state._replace(replay=refresh(state))
+            believe = partial(parts.permanent, state.permanent, state.transient)
+            state = state._replace(replay=replay.refresh(state.replay, believe, 4 * training.batch))
         return state
 
     def absorb(state: DeepState, hypers: Hypers, key: Key) -> DeepState:
@@ -283,20 +296,6 @@ def deep_agent(
             lost=state.lost + memory.overwritten(state.visited),
         )
 
-    def refresh(state: DeepState) -> Ring:
-        """Computes the V^P of every remembered transition anew, some at a time."""
-        size = training.batch * 4
-
-        def block(i: Array, ring: Ring) -> Ring:
-            sample = replay.read(ring, jnp.minimum(i * size + jnp.arange(size), training.replay - 1))
-            extras = dict(ring.items["extras"])
-            for name, obs in (("permanent", sample.obs), ("next_permanent", sample.next_obs)):
-                values = parts.permanent(state.permanent, state.transient, obs)
-                extras[name] = extras[name].at[sample.slots].set(values)
-            return ring._replace(items={**ring.items, "extras": extras})
-
-        return jax.lax.fori_loop(0, longest(-(-memory.size(state.replay) // size)), block, state.replay)
-
     def inspect(state: DeepState, obs: Array) -> dict[str, Array]:
         """`obs` is a whole input: with several frames, their stack."""
         transient = parts.transient(state.transient, obs[None])[0]
@@ -327,18 +326,6 @@ def _descend(
 def _lr(hypers: Hypers) -> float | Array:
     """The step size of the part that learns."""
     return hypers.transient_lr if hasattr(hypers, "transient_lr") else hypers.lr
-
-
-def _extras(cached: bool, outputs: int) -> dict[str, Any]:
-    kept: dict[str, Any] = {
-        "action": np.int8(0),
-        "task": np.int8(0),
-        "reward": np.float32(0),
-        "discount": np.float32(0),
-    }
-    if cached:
-        kept |= {"permanent": np.zeros(outputs, np.float32), "next_permanent": np.zeros(outputs, np.float32)}
-    return kept
 
 
 def _check(

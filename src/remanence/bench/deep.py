@@ -19,11 +19,13 @@ from jax import Array
 
 from remanence.agents import Agent, PTHypers, TDHypers
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.deep import DECAY, Consolidation, Forgetting, Training, deep_agent
+from remanence.agents.deep import DECAY, Consolidation, DeepState, Forgetting, Training, deep_agent
 from remanence.agents.parts import alone, side_by_side, two_heads
 from remanence.agents.td import CONTROL
 from remanence.bench.measure import Report, Row, peak_memory
+from remanence.experiments.base import Plan
 from remanence.experiments.deep import control_head, rooms_trunk
+from remanence.experiments.groups import make_driver
 from remanence.lanes import Driver, Progress
 from remanence.life import Setting
 from remanence.networks import Network, mlp, stacked
@@ -33,6 +35,7 @@ from remanence.worlds import TWO_ROOMS_TASKS, Rooms, two_rooms
 
 LANES, BATCH = 4, 64
 STEPS, ROUND = 1200, 50
+CHUNKS = 8
 MATRIX = 2048
 
 
@@ -119,6 +122,45 @@ def run(progress: Callable[[str], None]) -> Report:
     return Report("deep", rows)
 
 
+def whole_lives(plan: Plan, networks: dict[str, Network]) -> list[Row]:
+    """How fast some contenders of a plan live, which share of the machine's arithmetic they use, what the world costs."""
+    peak = matrix_product()
+    rows = [Row("matrix product, all cores", peak / 1e9, "GFLOP/s")]
+    world_alone = _life_rate(plan, "Random")
+    rows.append(
+        Row(f"Random, {LANES} lanes, all cores", world_alone, "lane-steps/s", "the world and the loop around it")
+    )
+    for name, network in networks.items():
+        rate, agent = _life_rate(plan, name), plan.contenders[name].agent
+        state: DeepState = jax.eval_shape(agent.init, jax.random.key(0), plan.contenders[name].hypers)
+        rows += [
+            Row(f"{name}, {LANES} lanes, all cores", rate, "lane-steps/s"),
+            Row(f"{name}: share of the matrix product", 100 * rate * useful_operations(network) / peak, "%"),
+            Row(f"{name}: share of the time that is the world's", 100 * rate / world_alone, "%", "at most"),
+            Row(
+                f"{name}: replay memory of a lane",
+                _bytes(state.replay) / 2**20,
+                "MiB",
+                f"of {_bytes(state) / 2**20:.3g} in all",
+            ),
+        ]
+    return rows
+
+
+def _life_rate(plan: Plan, name: str) -> float:
+    """Steps of all lanes per second in the best chunk after the first ones."""
+    contender = plan.contenders[name]
+    driver = make_driver(plan, contender.agent)
+    driver.rounds_per_chunk = 1
+    batch = driver.begin([contender.hypers] * LANES, range(LANES))
+    rates = []
+    for _ in range(CHUNKS):
+        before, started = batch.progress.steps, time.perf_counter()
+        batch.advance()
+        rates.append((batch.progress.steps - before) / (time.perf_counter() - started))
+    return max(rates[2:])
+
+
 def useful_operations(network: Network) -> float:
     """Floating point operations of one update: two forward passes, all weights' gradients, all hidden layers' gradients."""
     per_layer = [
@@ -159,6 +201,8 @@ def _step_seconds(world: Any, agent: Agent, hypers: Any) -> tuple[float, float]:
 
     driver.run([hypers] * LANES, list(range(LANES)), note)
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(times[1:])]
-    state = jax.eval_shape(agent.init, jax.random.key(0), hypers)
-    weight = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state))
-    return 1.0 / max(rates), float(weight)
+    return 1.0 / max(rates), _bytes(jax.eval_shape(agent.init, jax.random.key(0), hypers))
+
+
+def _bytes(form: Any) -> float:
+    return float(sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(form)))

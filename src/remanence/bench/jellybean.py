@@ -7,22 +7,19 @@ from collections.abc import Callable
 
 import numpy as np
 
-from remanence.bench.deep import matrix_product, useful_operations
+from remanence.bench.deep import whole_lives
 from remanence.bench.measure import Lap, Report, Row, race
 from remanence.experiments import get
-from remanence.experiments.base import RELEASED, Plan
+from remanence.experiments.base import RELEASED
 from remanence.experiments.figure5_jellybean import network
-from remanence.experiments.groups import make_driver
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds
 
 LAP, ROUNDS = 3_200, 24  # steps of a straight walk, timed so many times
 KNOWN = 100_000  # steps to and fro
 CALLS = 2_000  # of one step each, for some lanes
-PATCHES, EVERY = (
-    10,
-    32,
-)  # a straight walk samples so many patches each time it comes to new terrain, after so many steps
-LANES, LIFE, CHUNKS = 4, 10_000, 8
+# A straight walk samples so many patches each time it comes to new terrain, after so many steps.
+PATCHES, EVERY = 10, 32
+LIFE = 10_000
 UP, DOWN = 0, 3
 
 
@@ -53,35 +50,9 @@ def run(progress: Callable[[str], None]) -> Report:
     for lanes in (1, 4, 30):
         rows.append(Row(f"one call of {lanes} lanes over known terrain", 1e6 * _call_seconds(lanes), "µs"))
     progress("whole lives")
-    peak = matrix_product()
-    rows.append(Row("matrix product, all cores", peak / 1e9, "GFLOP/s"))
     plan = get("figure5/jellybean").plan(RELEASED).shortened(steps=LIFE)
-    world_alone = _life_rate(plan, "Random")
-    rows.append(
-        Row(f"Random, {LANES} lanes, all cores", world_alone, "lane-steps/s", "the world and the loop around it")
-    )
-    for name, width in (("PT-DQN", 0.5), ("DQN", 1.0)):
-        rate, work = _life_rate(plan, name), useful_operations(network(plan.world, width, 4))  # type: ignore[arg-type]
-        rows += [
-            Row(f"{name}, {LANES} lanes, all cores", rate, "lane-steps/s"),
-            Row(f"{name}: share of the matrix product", 100 * rate * work / peak, "%"),
-            Row(f"{name}: share of the time that is the world's", 100 * rate / world_alone, "%", "at most"),
-        ]
+    rows += whole_lives(plan, {name: network(plan.world, width, 4) for name, width in (("PT-DQN", 0.5), ("DQN", 1.0))})  # type: ignore[arg-type]
     return Report("jellybean", rows)
-
-
-def _life_rate(plan: Plan, name: str) -> float:
-    """Steps of all lanes per second in the best chunk after the first ones."""
-    contender = plan.contenders[name]
-    driver = make_driver(plan, contender.agent)
-    driver.rounds_per_chunk = 1
-    batch = driver.begin([contender.hypers] * LANES, range(LANES))
-    rates = []
-    for _ in range(CHUNKS):
-        before, started = batch.progress.steps, time.perf_counter()
-        batch.advance()
-        rates.append((batch.progress.steps - before) / (time.perf_counter() - started))
-    return max(rates[2:])
 
 
 def _lap(world: JellyBeanWorlds, way: np.ndarray) -> Lap:

@@ -1,4 +1,4 @@
-"""MinAtar's games alone, with random actions: many lanes compiled, against the original package on one core.
+"""MinAtar's games alone, with random actions: many lanes compiled, against the original package on one core; and whole lives.
 
 Every lane begins a new episode where one is over, as it does in a life; observations are made in every step, on both sides.
 """
@@ -17,8 +17,12 @@ from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
 from remanence import backend
+from remanence.bench.deep import whole_lives
 from remanence.bench.measure import Lap, Report, Result, Row, race
 from remanence.errors import UserError
+from remanence.experiments import get
+from remanence.experiments.base import PAPER
+from remanence.experiments.figure5_minatar import FILTERS, network
 from remanence.lockstep import LANES as LANE_AXIS
 from remanence.random import make_key, pick
 from remanence.trees import choose
@@ -29,11 +33,12 @@ from remanence.worlds.minatar.game import NUM_ACTIONS
 LANES, STEPS = 512, 500
 ORIGINAL_STEPS = 5_000
 ROUNDS = 5
+LIFE = 10_000
 STREAM = "breakout, freeway and space invaders"
 
 
 def run(progress: Callable[[str], None]) -> Report:
-    """About a minute."""
+    """About three minutes."""
     if importlib.util.find_spec("minatar") is None:
         raise UserError("this benchmark compares with the original: `pip install minatar` first")
     ours: dict[str, Callable[[], Lap]] = {}
@@ -56,14 +61,15 @@ def run(progress: Callable[[str], None]) -> Report:
             Row(f"{game}: engine / original", engine.rate / original.rate, "×"),
         ]
     usual = sum(1 / results[f"original {game}"].rate for game in stream.games) / len(stream.games)  # seconds per step
-    return Report(
-        "minatar",
-        [
-            *rows,
-            Row(f"{STREAM} side by side: engine", results[STREAM].rate, "steps/s", "each lane has its own game"),
-            Row("the same: engine / original", results[STREAM].rate * usual, "×"),
-        ],
-    )
+    rows += [
+        Row(f"{STREAM} side by side: engine", results[STREAM].rate, "steps/s", "each lane has its own game"),
+        Row("the same: engine / original", results[STREAM].rate * usual, "×"),
+    ]
+    progress("whole lives")
+    plan = get("figure5/minatar").plan(PAPER).shortened(steps=LIFE)
+    widths = {"PT-DQN": 0.5, "DQN": 1.0, "DQN-large-buffer": 1.0}
+    nets = {name: network(stream, FILTERS, width, NUM_ACTIONS) for name, width in widths.items()}
+    return Report("minatar", [*rows, *whole_lives(plan, nets)])
 
 
 def _compiled(world: Any, games: Array) -> Callable[[], Lap]:

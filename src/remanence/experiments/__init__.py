@@ -12,6 +12,7 @@ from remanence.experiments import (
     figure3_rooms,
     figure4,
     figure5_jellybean,
+    figure5_minatar,
     task_diameter,
 )
 from remanence.experiments.base import Experiment
@@ -25,6 +26,8 @@ REGISTRY: dict[str, Experiment] = {
         figure3_rooms,
         figure4,
         figure5_jellybean,
+        figure5_minatar,
+        figure5_minatar,
         appendix_values,
         appendix_sensitivity,
         task_diameter,

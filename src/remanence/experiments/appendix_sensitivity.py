@@ -8,7 +8,7 @@ from functools import partial
 
 import altair as alt
 
-from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean
+from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean, figure5_minatar
 from remanence.experiments.base import Experiment, Plan
 from remanence.report.sensitivity import against_print, sensitivity
 from remanence.results.store import Results
@@ -25,10 +25,16 @@ def _figures(
     return figures
 
 
-def _as_tuned(make: Callable[[], Plan]) -> Plan:
-    """The size of the sweeps in App. C.4: 1.5M steps, 3 seeds."""
-    plan = make()
-    return dataclasses.replace(plan.shortened(segments=min(10, plan.stream.segments)), seeds=min(3, plan.seeds))
+def _as_tuned(experiment: Experiment, segments: int) -> dict[str, Callable[[], Plan]]:
+    """The plans in the size of the sweeps in App. C.4: 1.5M steps, 3 seeds."""
+
+    def tuned(make: Callable[[], Plan]) -> Plan:
+        plan = make()
+        return dataclasses.replace(
+            plan.shortened(segments=min(segments, plan.stream.segments)), seeds=min(3, plan.seeds)
+        )
+
+    return {preset: partial(tuned, make) for preset, make in experiment.plans.items()}
 
 
 def _sensitivity(
@@ -55,7 +61,7 @@ def _sensitivity(
 
 
 _tabular, _linear, _continuous = figure2.EXPERIMENTS
-_jellybean = figure5_jellybean.EXPERIMENTS[0]
+_jellybean, _minatar = figure5_jellybean.EXPERIMENTS[0], figure5_minatar.EXPERIMENTS[0]
 
 EXPERIMENTS = (
     _sensitivity("tabular", _tabular, "10 s"),
@@ -65,11 +71,6 @@ EXPERIMENTS = (
     _sensitivity("image", figure2_deep.EXPERIMENTS[0], "5 h"),
     _sensitivity("rooms", figure2_deep.EXPERIMENTS[1], "12 h"),
     _sensitivity("two-rooms", figure3_rooms.EXPERIMENTS[0], "15 h"),
-    _sensitivity(
-        "jellybean",
-        _jellybean,
-        "11 days",
-        {preset: partial(_as_tuned, make) for preset, make in _jellybean.plans.items()},
-        figure5_jellybean.PRINTED,
-    ),
+    _sensitivity("jellybean", _jellybean, "11 days", _as_tuned(_jellybean, segments=10), figure5_jellybean.PRINTED),
+    _sensitivity("minatar", _minatar, "6 days", _as_tuned(_minatar, segments=3), figure5_minatar.PRINTED),
 )

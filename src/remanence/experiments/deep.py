@@ -16,7 +16,12 @@ from remanence.agents.parts import Parts, alone, two_heads
 from remanence.agents.td import Problem
 from remanence.experiments.base import Contender
 from remanence.networks import Layer, Network, conv, dense, flatten, relu, sequence, stacked, tanh
+from remanence.results.claims import Claim, Finding, claim, lower
+from remanence.results.store import Results
+from remanence.results.summary import auc
 from remanence.types import Steps
+
+DECAYS = (0.55, 0.75, 0.95)  # searched for continual lives
 
 
 @dataclass(frozen=True)
@@ -118,7 +123,17 @@ class Continual:
     plain_search: tuple[float, ...]
     permanent_search: tuple[float, ...]
     transient_search: tuple[float, ...]
-    decay_search: tuple[float, ...] = (0.55, 0.75, 0.95)
+    decay_search: tuple[float, ...] = DECAYS
+
+    def all(self, hypers: PTHypers, plain: float, multihead: float, large: float) -> dict[str, Contender]:
+        """The contenders of Figure 5, with the step sizes of each."""
+        return {
+            "PT-DQN": self.permanent_transient(hypers),
+            "DQN": self.plain(plain),
+            "DQN-multihead": self.multihead(multihead),
+            "DQN-large-buffer": self.plain(large, large=True),
+            "Random": self.random(),
+        }
 
     def random(self) -> Contender:
         return Contender(random_agent(self.actions), NoHypers(), {"behaviour": "uniform"})
@@ -173,3 +188,30 @@ class Continual:
             "behaviour": f"epsilon-greedy {self.epsilon}",
             **more,
         }
+
+
+Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
+
+
+def against_rivals(results: Results, metric: str, what: str) -> dict[str, Claim]:
+    """What §6.1 ("Results") says of PT-DQN and its rivals in both worlds."""
+    areas = {name: auc(results, name, metric) for name in results.contenders}
+
+    def below(lesser: str, better: str) -> Finding:
+        return lower(results, lesser, better, areas, what)
+
+    rivals = ("DQN", "DQN-multihead", "DQN-large-buffer", "Random")
+    claims = (
+        claim(
+            "pt-best",
+            "PT-DQN performs better than all the baselines",
+            *(below(rival, "PT-DQN") for rival in rivals),
+        ),
+        claim(
+            "multihead-poor",
+            "multi-headed DQN performs poorly compared to PT-DQN, though it knows the task",
+            below("DQN-multihead", "PT-DQN"),
+        ),
+        claim("large-buffer-detrimental", "a large experience replay is detrimental", below("DQN-large-buffer", "DQN")),
+    )
+    return {one.id: one for one in claims}

@@ -15,7 +15,7 @@ from jax import Array
 from remanence.agents import Agent, PTHypers
 from remanence.agents.deep import Training
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
-from remanence.experiments.deep import Continual
+from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals
 from remanence.life import Moment, Probe
 from remanence.networks import Network, mlp
 from remanence.report.figures import Line, learning_curves
@@ -39,7 +39,6 @@ CHOSEN = PTHypers(permanent_lr=1e-7, transient_lr=1e-3, decay=0.75)
 # Step sizes searched, and rewards per step printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5)
 PERMANENT_STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-DECAYS = (0.55, 0.75, 0.95)
 _PRINTED_PT = {
     1e-4: (0.031, 0.223, 0.126, 0.103, 0.035, 0.257, 0.154, 0.154, 0.038, 0.217, 0.199, 0.159),
     1e-5: (0.031, 0.252, 0.071, 0.051, 0.030, 0.261, 0.077, 0.068, 0.040, 0.220, 0.201, 0.096),
@@ -60,22 +59,13 @@ PRINTED: dict[tuple[str, tuple[float, ...]], float] = {
 } | {(name, (lr,)): value for name, row in _PRINTED_PLAIN.items() for lr, value in zip(STEP_SIZES, row, strict=True)}
 
 
-Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
-
-
 def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:
     """The paper's network with `width` times as many units in each hidden layer."""
     return mlp((world.num_bits * FRAMES,), tuple(int(units * width) for units in WIDTHS), outputs)
 
 
 def _main_contenders(make: Continual) -> dict[str, Contender]:
-    return {
-        "PT-DQN": make.permanent_transient(CHOSEN),
-        "DQN": make.plain(1e-4),
-        "DQN-multihead": make.multihead(1e-4),
-        "DQN-large-buffer": make.plain(1e-4, large=True),
-        "Random": make.random(),
-    }
+    return make.all(CHOSEN, plain=1e-4, multihead=1e-4, large=1e-4)
 
 
 def _decay_contenders(make: Continual) -> dict[str, Contender]:
@@ -109,7 +99,6 @@ def jellybean_plan(
         plain_search=STEP_SIZES,
         permanent_search=PERMANENT_STEP_SIZES,
         transient_search=STEP_SIZES,
-        decay_search=DECAYS,
     )
     return Plan(
         world=world,
@@ -188,34 +177,18 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 def _claims(results: Results) -> list[Claim]:
     """What §6.1 ("Results") says of Jelly Bean World."""
-    areas = {name: auc(results, name, RATE) for name in results.contenders}
-    less = partial(lower, results)
     early = {name: _after_switches(results, name) for name in results.contenders if results.switches}
+    rivals = against_rivals(results, RATE, "reward per step")
     return [
-        claim(
-            "pt-best",
-            "PT-DQN performs better than all the baselines",
-            *(
-                less(rival, "PT-DQN", areas, "reward per step")
-                for rival in ("DQN", "DQN-multihead", "DQN-large-buffer", "Random")
-            ),
-        ),
+        rivals["pt-best"],
         claim("dqn-drops", "DQN's performance drops over time", _drop(results, "DQN")),
         claim(
             "dqn-slow",
             "DQN needs many samples to overcome the bias in its estimates: in the first fifth of a task it earns less than PT-DQN",
-            less("DQN", "PT-DQN", early, "reward per step soon after a switch"),
+            lower(results, "DQN", "PT-DQN", early, "reward per step soon after a switch"),
         ),
-        claim(
-            "multihead-poor",
-            "multi-headed DQN performs poorly compared to PT-DQN, though it knows the task",
-            less("DQN-multihead", "PT-DQN", areas, "reward per step"),
-        ),
-        claim(
-            "large-buffer-detrimental",
-            "a large experience replay is detrimental",
-            less("DQN-large-buffer", "DQN", areas, "reward per step"),
-        ),
+        rivals["multihead-poor"],
+        rivals["large-buffer-detrimental"],
     ]
 
 

@@ -1,0 +1,73 @@
+"""What contenders reach in each of several games that follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import altair as alt
+import numpy as np
+
+from remanence.report.figures import colour
+from remanence.results.statistics import normal_interval
+from remanence.results.store import Results
+
+LAST_SHARE = 0.2  # of a segment: what was learned by then
+
+
+def returns_per_game(results: Results, games: Sequence[str], metric: str, game: str) -> alt.TopLevelMixin:
+    """A panel per game: what each contender's episodes brought at the end of segments in which it was live.
+
+    Args:
+        metric: the curve of returns.
+        game: the curve that tells which game was live.
+    """
+    rows = []
+    for name in results.contenders:
+        ends = _ends_of_segments(results.matrix(name, metric), results.segment_length)
+        live = results.matrix(name, game)[:, results.segment_length - 1 :: results.segment_length].astype(int)
+        for number, title in enumerate(games):
+            mine = live == number
+            seeds = mine.any(axis=1)
+            if not seeds.any():
+                continue
+            per_seed = np.where(mine, ends, 0.0).sum(axis=1)[seeds] / mine.sum(axis=1)[seeds]
+            mean, low, high = normal_interval(per_seed)
+            rows.append(
+                {
+                    "game": title.replace("_", " "),
+                    "agent": name,
+                    "return": mean,
+                    "low": low if np.isfinite(low) else mean,
+                    "high": high if np.isfinite(high) else mean,
+                    "seeds": int(seeds.sum()),
+                }
+            )
+    names = results.contenders
+    scale = alt.Scale(domain=names, range=[colour(name) for name in names])
+    base = alt.Chart().encode(y=alt.Y("agent:N", sort=names, title=None))
+    bars = base.mark_bar(height=14).encode(
+        x=alt.X("return:Q", title="return per episode"),
+        color=alt.Color("agent:N", scale=scale, legend=None),
+        tooltip=["agent:N", "game:N", alt.Tooltip("return:Q", format=".2f"), "seeds:Q"],
+    )
+    whiskers = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
+    return (
+        alt.layer(bars, whiskers, data=alt.Data(values=rows))
+        .properties(width=190, height=22 * max(len(names), 1))
+        .facet(column=alt.Column("game:N", title=None))
+        .resolve_scale(x="independent")
+        .properties(
+            title=alt.TitleParams(
+                "What is reached in each game",
+                subtitle=[
+                    f"last {LAST_SHARE:.0%} of the segments in which it was live; mean over seeds, 90 % intervals"
+                ],
+            )
+        )
+    )
+
+
+def _ends_of_segments(curves: np.ndarray, length: int) -> np.ndarray:
+    """[seeds, ticks] -> [seeds, segments] the mean of the last share of each."""
+    last = max(1, round(length * LAST_SHARE))
+    return curves.reshape(len(curves), -1, length)[:, :, -last:].mean(axis=2)

@@ -2,90 +2,30 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import textwrap
 import time
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 
 import polars as pl
 import pytest
 
 import crash
-from crash import NAME, command, plan, the_run, torment
-from remanence import __version__, backend
-from remanence.checkpoints import Checkpoints, _own_checksum
+from crash import NAME, command, the_run, torment
+from one_group import after, events, stopped
+from remanence import __version__
 from remanence.cli import main
 from remanence.errors import Stopped, UserError, of_disk
 from remanence.execution import Execution
 from remanence.experiments import get
-from remanence.experiments.groups import Group, cut, lanes_of_run, lanes_that_fit, make_driver
+from remanence.experiments.groups import Group, lanes_of_run, make_driver
 from remanence.experiments.work import Work, live
-from remanence.lanes import Driver
 from remanence.results import load
 from remanence.results.directory import Directory, GroupDirectory, RunDirectory, groups_under_way
-
-EPISODES = 120
-PLAN = plan(EPISODES)
-
-
-@cache
-def driver() -> Driver:
-    """PT-DQN, looked at after every few rounds."""
-    made = make_driver(PLAN, PLAN.contenders["PT-DQN"].agent)
-    made.rounds_per_chunk = 40
-    return made
-
-
-def work(path: Path, tensorboard: bool = False) -> Work:
-    """The two lanes of PT-DQN, with a checkpoint after every chunk."""
-    ((agent, lanes),) = lanes_of_run(PLAN, [0, 1])
-    return Work(PLAN, Group(0, agent, tuple(lanes), 2), "run", path / "groups" / "0000", None, 1e-9, tensorboard)
-
-
-def after(chunks: int) -> Callable[[], int]:
-    """Asks to stop after so many looks."""
-    looks = itertools.count(1)
-    return lambda: signal.SIGTERM if next(looks) >= chunks else 0
-
-
-def go(one: Work, asked_to_stop: Callable[[], int] = lambda: 0) -> list[str]:
-    """Lives the work; gives the warnings."""
-    warnings: list[str] = []
-    live(one, driver(), asked_to_stop, lambda *_: None, warnings.append)
-    return warnings
-
-
-@cache
-def undisturbed() -> dict[str, pl.DataFrame]:
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        go(work(Path(folder)))
-        return work(Path(folder)).directory.tables()
-
-
-def assert_as_undisturbed(one: Work) -> None:
-    found = one.directory.tables()
-    assert found.keys() == undisturbed().keys() == {"lanes", "curves"}
-    for name, table in undisturbed().items():
-        assert found[name].equals(table), name
-
-
-def events(directory: Path) -> list[dict]:
-    return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
-
-
-def stopped(tmp_path: Path, chunks: int = 3) -> Work:
-    one = work(tmp_path)
-    with pytest.raises(Stopped):
-        go(one, after(chunks))
-    return one
 
 
 def test_killed_at_any_instant_it_ends_bit_identical(tmp_path: Path) -> None:
@@ -111,109 +51,6 @@ def test_asked_to_stop_it_keeps_all_and_says_so(tmp_path: Path, number: signal.S
     assert any(group.checkpoints.iterdir())
 
 
-def test_stopped_and_resumed_is_bit_identical(tmp_path: Path) -> None:
-    one = work(tmp_path)
-    for chunks in (1, 2, 5):
-        with pytest.raises(Stopped) as stop:
-            go(one, after(chunks))
-        assert stop.value.signal == signal.SIGTERM
-    assert sorted(int(entry.name) for entry in one.directory.checkpoints.iterdir()) == [7, 8]  # the last two
-    assert go(one) == []
-    assert_as_undisturbed(one)
-    log = events(one.path)
-    assert [line["event"] for line in log if line["event"] in ("begun", "resumed")] == ["begun", *["resumed"] * 3]
-    kept = [line for line in log if line["event"] == "checkpoint"]
-    assert all(
-        {"time", "step", "steps_per_second", "memory_mib", "seconds", "bytes", "share_of_time"} <= set(line)
-        for line in kept
-    )
-
-
-def test_no_state_means_no_difference(tmp_path: Path) -> None:
-    """Finished work is not done again."""
-    one = work(tmp_path)
-    go(one)
-    before = (one.path / "lanes.parquet").stat().st_mtime_ns
-    go(one, lambda: pytest.fail("it lives again"))
-    assert (one.path / "lanes.parquet").stat().st_mtime_ns == before
-
-
-def newest(one: Work) -> Path:
-    return max(one.directory.checkpoints.iterdir(), key=lambda entry: int(entry.name))
-
-
-def truncate(place: Path) -> None:
-    largest = max(
-        (file for file in (place / "state").rglob("*") if file.is_file()), key=lambda file: file.stat().st_size
-    )
-    with largest.open("r+b") as file:
-        file.truncate(largest.stat().st_size // 2)
-
-
-def flip_a_bit(place: Path) -> None:
-    largest = max(
-        (file for file in (place / "state").rglob("*") if file.is_file()), key=lambda file: file.stat().st_size
-    )
-    content = bytearray(largest.read_bytes())
-    content[len(content) // 2] ^= 1
-    largest.write_bytes(content)
-
-
-def lose_the_manifest(place: Path) -> None:
-    (place / "manifest.json").unlink()
-
-
-def change_the_manifest(place: Path) -> None:
-    text = (place / "manifest.json").read_text()
-    (place / "manifest.json").write_text(text.replace('"run": "run"', '"run": "ruin"'))
-
-
-@pytest.mark.parametrize("damage", [truncate, flip_a_bit, lose_the_manifest, change_the_manifest])
-def test_damaged_checkpoint_falls_back_to_the_one_before(tmp_path: Path, damage: Callable[[Path], None]) -> None:
-    one = stopped(tmp_path)
-    damage(newest(one))
-    warnings = go(one)
-    assert len(warnings) == 1
-    assert "is damaged" in warnings[0]
-    assert_as_undisturbed(one)
-
-
-def test_all_checkpoints_damaged_is_an_error_not_a_new_beginning(tmp_path: Path) -> None:
-    one = stopped(tmp_path)
-    for place in one.directory.checkpoints.iterdir():
-        truncate(place)
-    with pytest.raises(UserError, match="begin anew with --restart"):
-        go(one)
-
-
-@pytest.mark.parametrize("name", ["jax", "remanence"])
-def test_checkpoint_of_another_version_is_refused(tmp_path: Path, name: str) -> None:
-    one = stopped(tmp_path)
-    for place in one.directory.checkpoints.iterdir():
-        manifest = json.loads((place / "manifest.json").read_text())
-        del manifest["checksum"]
-        manifest["versions"][name] = "0.0.1"
-        manifest["checksum"] = _own_checksum(manifest)
-        (place / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UserError, match=rf"written with {name} 0\.0\.1"):
-        go(one)
-
-
-def test_checkpoint_of_other_lanes_is_refused(tmp_path: Path) -> None:
-    one = stopped(tmp_path)
-    other = Checkpoints(one.directory.checkpoints, {**one.belongs_to, "run": "another"})
-    with pytest.raises(UserError, match="belongs to other lanes"):
-        other.newest(lambda _: None)
-
-
-def test_nothing_in_a_checkpoint_can_run_code(tmp_path: Path) -> None:
-    """No file in it is a pickle, whatever its name."""
-    one = stopped(tmp_path)
-    files = [file for file in one.directory.checkpoints.rglob("*") if file.is_file()]
-    assert files
-    assert not any(file.read_bytes()[:1] == b"\x80" for file in files)
-
-
 def test_second_writer_is_told_who_writes(tmp_path: Path) -> None:
     process = subprocess.Popen(command(tmp_path, 20_000), stderr=subprocess.DEVNULL)
     while process.poll() is None and not any(tmp_path.glob("*/*/groups/*")):
@@ -232,7 +69,8 @@ def test_second_writer_is_told_who_writes(tmp_path: Path) -> None:
 
 
 needs_mounts = pytest.mark.skipif(
-    subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0,
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0,
     reason="this machine does not let a test mount a small disk",
 )
 
@@ -283,23 +121,6 @@ def test_errors_of_the_disk_are_recognised_in_any_dress() -> None:
     ):
         assert words in str(of_disk(error, Path("runs")))
     assert of_disk(ValueError("something else"), Path("runs")) is None
-
-
-def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    programs = lanes_of_run(PLAN, range(5))
-    cuts = list(cut(programs, 2, at_once=100))
-    assert [[lane.seed for lane in group.lanes] for group in cuts] == [[0, 1], [2, 3], [4]]
-    assert [group.number for group in cuts] == [0, 1, 2]
-    assert lanes_that_fit(PLAN, programs) > 1000
-    per_lane = driver().bytes_per_lane(PLAN.contenders["PT-DQN"].hypers)
-    state = driver().begin([PLAN.contenders["PT-DQN"].hypers] * 2, [0, 1])
-    state.advance()
-    held = sum(array.nbytes for name, array in state.state().items() if name.startswith("life"))
-    assert per_lane == pytest.approx(held / 2, rel=0.01)
-    monkeypatch.setattr(backend, "memory", lambda: 20 * per_lane)
-    assert lanes_that_fit(PLAN, programs) == 4  # 70 % of 20 lanes, three copies of each
-    with pytest.raises(UserError, match="at least one lane"):
-        list(cut(programs, 0, at_once=1))
 
 
 def test_finished_groups_are_never_redone_and_others_need_the_same_cut(tmp_path: Path) -> None:
@@ -396,16 +217,6 @@ def test_a_worker_that_is_stopped_stops_the_run_and_loses_nothing(tmp_path: Path
     assert [line["event"] for line in events(the_run(tmp_path))].count("resumed") == 2
 
 
-def test_another_number_of_cores_is_refused(tmp_path: Path) -> None:
-    one = stopped(tmp_path)
-    checkpoints = Checkpoints(one.directory.checkpoints, one.belongs_to)
-    state = checkpoints.newest(pytest.fail)
-    assert state is not None
-    checkpoints.save({**state, "devices": state["devices"] + 1})
-    with pytest.raises(UserError, match="give --cores-per-group"):
-        go(one)
-
-
 def test_a_lost_layout_does_not_lose_checkpoints(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path, {"experiment": "x", "versions": {"remanence": __version__}})
     with directory.opened():
@@ -426,25 +237,6 @@ def test_tables_do_not_depend_on_who_finishes_first(tmp_path: Path) -> None:
         for table in order:
             directory.add({"lanes": table})
     assert Directory(tmp_path / "a").tables()["lanes"].equals(Directory(tmp_path / "b").tables()["lanes"])
-
-
-def test_tensorboard_gets_the_mean_curve(tmp_path: Path) -> None:
-    from tensorboardX.proto import event_pb2
-
-    one = work(tmp_path, tensorboard=True)
-    with pytest.raises(Stopped):
-        go(one, after(4))
-    go(one)
-    seen: dict[int, float] = {}
-    for file in sorted((tmp_path / "tensorboard").rglob("events*")):
-        content = file.read_bytes()
-        while content:  # records: length, its checksum, the event, its checksum
-            size = int.from_bytes(content[:8], "little")
-            event = event_pb2.Event.FromString(content[12 : 12 + size])  # type: ignore[attr-defined]
-            seen.update((event.step, value.simple_value) for value in event.summary.value if value.tag == "return")
-            content = content[16 + size :]
-    mean = undisturbed()["curves"].filter(pl.col("metric") == "return").group_by("tick").agg(pl.col("value").mean())
-    assert seen == pytest.approx(dict(mean.iter_rows()))
 
 
 @pytest.mark.parametrize(

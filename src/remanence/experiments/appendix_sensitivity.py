@@ -44,10 +44,10 @@ def _sensitivity(
     plans: Mapping[str, Callable[[], Plan]] | None = None,
     printed: Mapping[tuple[str, tuple[float, ...]], float] | None = None,
 ) -> Experiment:
-    title = f"Sensitivity to step sizes: {of.title[0].lower()}{of.title[1:]}"
+    title = f"Sensitivity to step sizes: {of.title}"
     return Experiment(
         name=f"appendix/sensitivity-{name}",
-        figure=f"App. C.4, {of.title[0].lower()}{of.title[1:]}",
+        figure=f"App. C.4, {of.title}",
         title=title,
         plans=plans or of.plans,
         figures=partial(_figures, title=title, metrics=of.headline[:1], printed=printed or {}),

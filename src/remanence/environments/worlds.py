@@ -147,9 +147,8 @@ class ChainEnv(WorldEnv):
             raise UserError("transitions and tasks go together: give both or none")
         if transitions is None or tasks is None:
             process = task_diameter_process(CHAIN_DIAMETER)
-            transitions, tasks = process.transitions[0].tolist(), process.rewards
-            shape = {"discount": process.discount, **shape}
-        rows = tuple(tuple(map(float, row)) for row in transitions)
+            tasks, shape = process.rewards, {"discount": process.discount, **shape}
+        rows = tuple(tuple(map(float, row)) for row in (process.transitions[0] if transitions is None else transitions))
         super().__init__(Chain(rows, length, noise, **shape), _rewards(tasks, len(rows)), task, render_mode)
 
     def picture(self) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Your own agent against ours: Expected SARSA beside Q-learning and PT-Q, in the paper's slippery grid whose goals swap.
+"""Your own agent against ours: Expected SARSA beside Q-learning and PT-Q, in the paper's grid whose corners change their rewards.
 
     python examples/own_agent.py
 
@@ -22,8 +22,8 @@ from remanence.probes import episode_return
 from remanence.streams import Stream, cyclic
 from remanence.types import Episodes, Key, Transition
 from remanence.values import linear, one_hot
-from remanence.worlds import SlipperyGrid
-from remanence.worlds.slippery_grid import SWAPPED_GOALS
+from remanence.worlds import CornerGrid
+from remanence.worlds.corner_grid import CORNER_TASKS
 
 
 def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
@@ -54,9 +54,9 @@ def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
 
 
 def main(episodes: int = 50, segments: int = 6, seeds: int = 10) -> dict[str, float]:
-    """Mean discounted return of each agent over a life of so many segments, in which the goals swap their rewards."""
-    world = SlipperyGrid()
-    stream = Stream(SWAPPED_GOALS, cyclic(2, segments), Episodes(episodes), told=True)
+    """Mean discounted return of each agent over a life of so many segments, each with one of the paper's four tasks."""
+    world = CornerGrid()
+    stream = Stream(CORNER_TASKS, cyclic(4, segments), Episodes(episodes), told=True)
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
     contenders: dict[str, tuple[Agent, Any]] = {
         "Expected SARSA": (expected_sarsa(world.num_states, world.num_actions, 0.1), TDHypers(0.5)),

@@ -185,6 +185,7 @@ def test_a_chain_of_ones_own() -> None:
         (lambda: _begun(CornerGridEnv(), UP, UP, LEFT, LEFT, LEFT), "the episode is over"),
         (lambda: ChainEnv(tasks=[[1, 2]]), "transitions and tasks go together"),
         (lambda: make("JellyBeanWorld", task=1), "give switch_every=None"),
+        (lambda: TaskSwitching(make("JellyBeanWorld"), steps=5).reset(seed=1), "give switch_every=None"),
         (lambda: TaskSwitching(gymnasium.make("CartPole-v1"), steps=5), "has no tasks"),
         (lambda: TaskSwitching(CornerGridEnv()), "so many episodes or so many steps: give one of the two"),
         (lambda: TaskSwitching(CornerGridEnv(), steps=2, episodes=3), "give one of the two"),

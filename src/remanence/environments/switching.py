@@ -87,7 +87,8 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         return self._shown(obs), reward, terminated, truncated, {**info, "task": task}
 
     def _begin_life(self, seed: int | None) -> None:
-        self._chance = np.random.default_rng(seed)
+        # Of its own: the environment's luck has the same seed.
+        self._chance = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
         self._episodes = self._steps = 0
         self._under_way = False
         self._segment = -1

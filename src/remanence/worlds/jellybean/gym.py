@@ -102,7 +102,9 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
     @property
     def task(self) -> int:
         """The number of the live task."""
-        return int(self.schedule.task(int(self.worlds.time[0]))) if self._task is None else self._task
+        if self._task is not None:
+            return self._task
+        return int(self.schedule.task(0 if self._worlds is None else int(self._worlds.time[0])))
 
     @task.setter
     def task(self, number: int) -> None:

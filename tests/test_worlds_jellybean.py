@@ -368,9 +368,7 @@ def test_greedy_earns_and_random_does_not() -> None:
         total = np.zeros(lanes)
         for _ in range(steps):
             heading = np.where(rng.random(lanes) < 0.02, rng.integers(0, 4, lanes), heading)
-            chosen = (
-                greedy(worlds.views, schedule._table[0], heading) if name == "greedy" else rng.integers(0, 4, lanes)
-            )
+            chosen = greedy(worlds.views, schedule.table[0], heading) if name == "greedy" else rng.integers(0, 4, lanes)
             total += schedule.rewards(worlds.time, worlds.step(chosen)[1])
         rates[name] = total.mean() / steps
     assert abs(rates["random"]) < 0.03

@@ -58,9 +58,9 @@ class Run:
     """Run an experiment, or what is missing of it."""
 
     name: Positional[str]
-    """the experiment, as `remanence list` names it"""
-    preset: str = "paper"
-    """paper, released or smoke"""
+    """the experiment, as `remanence list` names it; or your own, as FILE.py or FILE.py:NAME"""
+    preset: str | None = None
+    """paper, released or smoke; paper if not given, or the first of your own experiment's"""
     seeds: int | None = None
     """how many seeds; the preset's own number if not given"""
     out: Path = Path("runs")
@@ -88,7 +88,8 @@ class Run:
         console = messages()
         self.execution.prepare()
         experiment = get(self.name)
-        whole = plan = experiment.plan(self.preset)
+        preset = self.preset or experiment.usual_preset
+        whole = plan = experiment.plan(preset)
         for change in self.set:
             plan = plan.override(*_parse_change(change))
         if self.contenders:
@@ -96,20 +97,20 @@ class Run:
         plan = plan.shortened(self.segments, self.span, self.steps)
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
-            f"{experiment.name} ({self.preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
+            f"{experiment.name} ({preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
             f"{share_of(plan, seeds, whole)}"
         )
         if experiment.sweep_of:
             results = _sweep_stage(
-                experiment, self.preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out, self.execution
+                experiment, preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out, self.execution
             )
         elif experiment.conduct:
             if self.set:
                 raise UserError(f"{self.name} chooses its step sizes itself: --set has nothing to change")
-            results = experiment.conduct(plan, self.preset, seeds, self.out, console, self.execution)
+            results = experiment.conduct(plan, preset, seeds, self.out, console, self.execution)
         else:
             name = experiment.run_of or experiment.name
-            results = execute(name, self.preset, plan, seeds, self.out, console, self.execution)
+            results = execute(name, preset, plan, seeds, self.out, console, self.execution)
         seconds = time.monotonic() - started
         if self.json:
             print_json(as_json(experiment, results, seconds))
@@ -123,9 +124,9 @@ class Sweep:
     """Run every step size of the paper's lists on tuning seeds, then the best ones on reporting seeds."""
 
     name: Positional[str]
-    """the experiment, as `remanence list` names it"""
-    preset: str = "paper"
-    """paper, released or smoke"""
+    """the experiment, as `remanence list` names it; or your own, as FILE.py or FILE.py:NAME"""
+    preset: str | None = None
+    """paper, released or smoke; paper if not given, or the first of your own experiment's"""
     tuning_seeds: int | None = None
     """how many seeds choose the settings; as many as report if not given"""
     tuning_from: int = TUNING_FROM
@@ -156,7 +157,8 @@ class Sweep:
             raise UserError(f"{self.name} is a sweep already: `remanence run {self.name}`")
         if experiment.conduct:
             raise UserError(f"{self.name} chooses its step sizes itself: `remanence run {self.name}`")
-        plan = experiment.plan(self.preset)
+        preset = self.preset or experiment.usual_preset
+        plan = experiment.plan(preset)
         for change in self.grid:
             plan = plan.over(*_parse_grid(change))
         if self.contenders:
@@ -165,12 +167,12 @@ class Sweep:
         count = seeds if self.tuning_seeds is None else self.tuning_seeds
         tuning = range(self.tuning_from, self.tuning_from + count)
         check_seeds(tuning, range(seeds))
-        swept = _sweep_stage(experiment, self.preset, plan, tuning, self.out, self.execution)
+        swept = _sweep_stage(experiment, preset, plan, tuning, self.out, self.execution)
         objective = experiment.headline[0]
         chosen = best_settings(swept.lanes, objective)
         shares = win_shares(swept.lanes, objective)
         best = with_settings(plan, chosen)
-        results = execute(experiment.name, self.preset, best, seeds, self.out, console, self.execution)
+        results = execute(experiment.name, preset, best, seeds, self.out, console, self.execution)
         seconds = time.monotonic() - started
         if self.json:
             summary = as_json(experiment, results, seconds)
@@ -190,7 +192,7 @@ class Show:
     """What an experiment is, or what a run has brought."""
 
     what: Positional[str]
-    """the name of an experiment, or the directory of a run"""
+    """the name or file of an experiment, or the directory of a run"""
     out: Path = Path("runs")
     """where runs are kept"""
     json: bool = False
@@ -223,7 +225,7 @@ class Show:
             print_rich(f"\n{results.path}")
 
     def _show_plan(self, experiment: Experiment) -> None:
-        plan = experiment.plan("paper")
+        plan = experiment.plan(experiment.usual_preset)
         hypers = {name: vars(contender.hypers) for name, contender in plan.contenders.items()}
         forms = {name: dict(contender.form) for name, contender in plan.contenders.items()}
         if self.json:
@@ -262,7 +264,7 @@ class Report:
             finished = [one for one in found if one.finished]
             if finished:
                 # The paper's own size says more than a newer smoke test or variant.
-                results = min(finished, key=lambda one: one.preset != "paper")
+                results = min(finished, key=lambda one: one.preset != experiment.usual_preset)
                 sections.append(
                     Section(
                         experiment.name,

@@ -16,6 +16,7 @@ from remanence.experiments import (
     task_diameter,
 )
 from remanence.experiments.base import Experiment
+from remanence.experiments.own import is_own, load_own
 
 REGISTRY: dict[str, Experiment] = {
     experiment.name: experiment
@@ -37,7 +38,9 @@ REGISTRY: dict[str, Experiment] = {
 
 
 def get(name: str) -> Experiment:
-    """The experiment of that name, or an error that names the nearest one."""
+    """The experiment of that name, or in that file; or an error that names the nearest one."""
+    if is_own(name):
+        return load_own(name)
     if name not in REGISTRY:
         raise unknown("experiment", name, REGISTRY)
     return REGISTRY[name]

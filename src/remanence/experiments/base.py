@@ -134,7 +134,7 @@ class Experiment:
     """where it stands in the paper"""
     title: str
     plans: Mapping[str, Callable[[], Plan]]
-    """by preset; made when needed"""
+    """by preset, the usual one first; made when needed"""
     figures: Callable[[Results], dict[str, alt.TopLevelMixin]]
     claims: Callable[[Results], list[Claim]]
     expected: str
@@ -151,6 +151,10 @@ class Experiment:
     """for a sensitivity table: what the paper prints for (contender, its searched values)"""
     conduct: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
     """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console, execution) -> all of its results"""
+
+    @property
+    def usual_preset(self) -> str:
+        return next(iter(self.plans))
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:

@@ -24,9 +24,10 @@ from remanence.theory import optimal_values
 from remanence.types import Episodes
 from remanence.values import linear, one_hot
 from remanence.worlds import SlipperyGrid
+from remanence.worlds.slippery_grid import SWAPPED_GOALS
 
 GRID = SlipperyGrid()
-SWAPPED_REWARDS = np.array([[1, -1], [-1, 1]], np.float32)
+SWAPPED_REWARDS = SWAPPED_GOALS
 EPSILON = 0.1
 SPAN = 50
 RETURN = "return"

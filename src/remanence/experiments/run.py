@@ -34,7 +34,7 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         "preset": preset,
         "world": {"kind": type(plan.world).__name__, **dataclasses.asdict(plan.world)},  # type: ignore[call-overload]
         "stream": {
-            "tasks": np.asarray(stream.tasks).tolist(),
+            "tasks": jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), stream.tasks),
             "order": stream.shared_order,
             "span": {type(stream.span).__name__.lower(): stream.span.count},
             "told": stream.told,

@@ -13,6 +13,8 @@ from remanence.types import Key, TimeStep
 
 MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])  # up, down, left, right, as (row, column)
 CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right")
+# Rewards of the corners in the paper's four tasks (Table "Rewards at goal states"), also of the continuous grid.
+CORNER_TASKS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]], np.float32)
 
 
 @dataclass(frozen=True)

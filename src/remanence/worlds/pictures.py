@@ -1,4 +1,7 @@
-"""Worlds as pictures: what the agent of the image grid sees (paper, §5.1), and rooms for people to look at."""
+"""Worlds as pictures: what the agent of the image grid sees (paper, §5.1), and rooms for people to look at.
+
+Scenes of the other worlds are in `scenes.py`.
+"""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from remanence.types import Key, TimeStep
 
 MOVES = np.array([[0, 1], [0, -1], [-1, 0], [1, 0]])  # up, down, left, right, as (x, y) with y upwards
 SIDEWAYS = np.array([[2, 3], [2, 3], [0, 1], [0, 1]])  # the two actions perpendicular to each
+SWAPPED_GOALS = np.array([[1, -1], [-1, 1]], np.float32)  # rewards of the goals in the paper's two tasks (§5.2)
 
 
 class Slip(NamedTuple):

@@ -14,7 +14,7 @@ from remanence.errors import UserError
 from remanence.worlds.jellybean.items import Item, preset
 from remanence.worlds.jellybean.pictures import view_text, world_picture
 from remanence.worlds.jellybean.random import MODULUS
-from remanence.worlds.jellybean.rewards import RewardSchedule
+from remanence.worlds.jellybean.rewards import DISCOUNT, RewardSchedule
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
 
 PATH = 400  # cells of the path that a picture shows
@@ -25,7 +25,8 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
 
     Observation: [view, view, 3], the colours of cells around the agent, by x and by y upwards. Actions: 0 up, 1 left, 2 right,
     3 down. `reset(seed=s)` begins in the original simulator's world of seed s; without a seed, in some other world. `info` has
-    the agent's `position` and the number of items `collected` of each kind.
+    the agent's `position`, the number of items `collected` of each kind, the number of the `task` that was live and the `discount`.
+    Without a schedule, setting `task` makes another task live, from the next step on.
     """
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 10}  # noqa: RUF012
@@ -36,6 +37,7 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         items: Sequence[Item] | None = None,
         rewards: Sequence[Sequence[float]] = RewardSchedule.tasks,
         switch_every: int | None = RewardSchedule.every,
+        task: int = 0,
         deleted_item_lifetime: int | None = None,
         vision_range: int | None = None,
         patch_size: int | None = None,
@@ -45,7 +47,7 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
 
         Args:
             rewards: tasks, each with one reward for every kind of item.
-            switch_every: steps of a task; None stays with the first one.
+            switch_every: steps of a task, all in turn; None stays with `task`.
         """
         changes = {
             "items": None if items is None else tuple(items),
@@ -66,6 +68,9 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         self.observation_space = gymnasium.spaces.Box(0.0, 1.0, (self.rules.view, self.rules.view, 3), np.float32)
         self.action_space = gymnasium.spaces.Discrete(len(ACTIONS))  # type: ignore[assignment]
         self._worlds: JellyBeanWorlds | None = None
+        self._task: int | None = None
+        if switch_every is None or task:
+            self.task = task
         self._path: deque[tuple[int, int]] = deque(maxlen=PATH)
 
     def reset(
@@ -75,13 +80,13 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         chosen = int(self.np_random.integers(2, MODULUS)) if seed is None else seed
         self._worlds = JellyBeanWorlds(self.rules, [chosen])
         self._path.clear()
-        return self._observation(), self._info()
+        return self._observation(), self._info(self.task)
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        time = int(self.worlds.time[0])
+        task = self.task
         self._path.append((int(self.worlds.places[0, 0]), int(self.worlds.places[0, 1])))
         _, finds = self.worlds.step(np.array([action]))
-        return self._observation(), float(self.schedule.rewards(time, finds)[0]), False, False, self._info()
+        return self._observation(), float(self.schedule.table[task, finds[0]]), False, False, self._info(task)
 
     def render(self) -> np.ndarray | str | None:  # type: ignore[override]
         if self.render_mode == "rgb_array":
@@ -89,6 +94,25 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         if self.render_mode == "ansi":
             return view_text(self.worlds.views[0], [item.name for item in self.rules.items])
         return None
+
+    @property
+    def num_tasks(self) -> int:
+        return len(self.schedule.tasks)
+
+    @property
+    def task(self) -> int:
+        """The number of the live task."""
+        if self._task is not None:
+            return self._task
+        return int(self.schedule.task(0 if self._worlds is None else int(self._worlds.time[0])))
+
+    @task.setter
+    def task(self, number: int) -> None:
+        if self.schedule.every is not None:
+            raise UserError("tasks change by the schedule here: give switch_every=None to choose them yourself")
+        if not 0 <= number < self.num_tasks:
+            raise UserError(f"there are {self.num_tasks} tasks, numbered from 0; got {number}")
+        self._task = int(number)
 
     @property
     def worlds(self) -> JellyBeanWorlds:
@@ -100,8 +124,13 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
     def _observation(self) -> np.ndarray:
         return self.worlds.paint(self.worlds.views[0])
 
-    def _info(self) -> dict[str, Any]:
-        return {"position": self.worlds.places[0].copy(), "collected": self.worlds.collected[0].copy()}
+    def _info(self, task: int) -> dict[str, Any]:
+        return {
+            "position": self.worlds.places[0].copy(),
+            "collected": self.worlds.collected[0].copy(),
+            "task": task,
+            "discount": DISCOUNT,
+        }
 
 
 _preset = preset  # in the constructor, the name is that of an argument

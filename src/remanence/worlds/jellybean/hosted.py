@@ -15,6 +15,7 @@ from remanence import hostcall
 from remanence.lockstep import takes_part
 from remanence.types import Key, TimeStep
 from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.rewards import DISCOUNT
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
 
 SEEDS = 2**31 - 3  # the original's seeds that make worlds of their own, from 1 upwards
@@ -44,7 +45,7 @@ class JellyBeanWorld:
     """
 
     rules: JellyBean
-    discount: float = 0.9
+    discount: float = DISCOUNT
     endless: bool = True
 
     @property

@@ -9,6 +9,8 @@ import numpy as np
 
 from remanence.errors import UserError
 
+DISCOUNT = 0.9  # of the paper's agents: the world itself has none
+
 
 @dataclass(frozen=True)
 class RewardSchedule:
@@ -30,8 +32,9 @@ class RewardSchedule:
 
     def rewards(self, time: np.ndarray | int, finds: np.ndarray) -> np.ndarray:
         """The reward of that step, for what was collected in it: 0 for nothing, else 1 + the kind of the item."""
-        return self._table[self.task(time), finds]
+        return self.table[self.task(time), finds]
 
     @cached_property
-    def _table(self) -> np.ndarray:
-        return np.array([(0.0, *task) for task in self.tasks])  # [tasks, 1 + kinds]
+    def table(self) -> np.ndarray:
+        """[tasks, 1 + kinds]"""
+        return np.array([(0.0, *task) for task in self.tasks])

@@ -1,0 +1,104 @@
+"""Your own experiment: contenders, seeds, statistics, claims and a figure, with everything the paper's experiments have.
+
+    python examples/own_experiment.py                       # runs it from Python, and draws its figure
+    remanence run examples/own_experiment.py                # or by the command: what was kept is not run again
+    remanence run examples/own_experiment.py --seeds 60 --set PT-Q.permanent_lr=0.1
+    remanence sweep examples/own_experiment.py              # every value of `search`, the best ones again on other seeds
+    remanence report examples/own_experiment.py             # a page with figure, table and claims
+
+The question: one corner of a grid pays, another one in each task, and nobody tells when. Does a permanent memory help there?
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import altair as alt
+import numpy as np
+
+from remanence.agents import PTHypers, TDHypers, pt_q, q_learning
+from remanence.agents.behaviour import epsilon_greedy
+from remanence.experiments.base import Contender, Experiment, Plan, shrink
+from remanence.experiments.run import execute
+from remanence.probes import episode_return
+from remanence.progress import messages
+from remanence.report.figures import Line, learning_curves
+from remanence.results.claims import Claim, claim, lower
+from remanence.results.store import Results
+from remanence.results.summary import auc
+from remanence.streams import Stream, cyclic
+from remanence.types import Episodes
+from remanence.values import linear, one_hot
+from remanence.worlds import CornerGrid
+
+RETURN = "return"
+
+
+def plan() -> Plan:
+    """Everything that decides the outcome, except seeds."""
+    world = CornerGrid(size=5)
+    value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
+    form = {"features": "one-hot", "behaviour": "epsilon-greedy 0.1"}
+    return Plan(
+        world=world,
+        stream=Stream(np.eye(4, dtype=np.float32), cyclic(4, 12), Episodes(50), told=False),
+        contenders={
+            "Q": Contender(q_learning(value, behaviour), TDHypers(0.5), form, {"lr": (0.1, 0.3, 0.5)}),
+            "PT-Q": Contender(
+                pt_q(value, behaviour, rhythm=Episodes(10)),
+                PTHypers(permanent_lr=0.01, transient_lr=0.5, decay=0.5),
+                {**form, "consolidates": "every 10 episodes"},
+                {"permanent_lr": (0.01, 0.1), "transient_lr": (0.3, 0.5)},
+            ),
+        },
+        probe=lambda _: episode_return(),
+        truth="none needed",
+        seeds=30,
+        most_steps=500_000,
+    )
+
+
+def figures(results: Results) -> dict[str, alt.TopLevelMixin]:
+    return {
+        "curves": learning_curves(
+            results, [Line(RETURN, "return")], title="A corner that pays", x="episode", y="discounted return", smooth=5
+        )
+    }
+
+
+def claims(results: Results) -> list[Claim]:
+    """What you expect, as checks: decided by an interval over seeds, never by a wish."""
+    areas = {name: auc(results, name, RETURN) for name in results.contenders}
+    return [
+        claim("pt-helps", "PT-Q collects more return than Q", lower(results, "Q", "PT-Q", areas, "mean return")),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="own/corner-that-pays",
+    figure="your own",
+    title="A corner that pays",
+    plans={"full": plan, "smoke": lambda: shrink(plan(), segments=4, span=10, seeds=3)},
+    figures=figures,
+    claims=claims,
+    expected="10 s",
+    headline=(RETURN,),
+)
+
+
+def main(preset: str = "full", out: Path = Path("runs")) -> Results:
+    """Runs what is missing of it, tells what came out and draws the figure beside the run."""
+    chosen = EXPERIMENT.plan(preset)
+    results = execute(EXPERIMENT.name, preset, chosen, chosen.seeds, out, messages())
+    for name in results.contenders:
+        print(f"{name}: {auc(results, name, RETURN).mean():.3f} per episode")
+    for one in EXPERIMENT.claims(results):
+        print(f"{one.text}: {one.verdict} ({one.evidence})")
+    for name, chart in EXPERIMENT.figures(results).items():
+        chart.save(results.path / f"{name}.svg")
+        print(f"figure: {results.path / name}.svg")
+    return results
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+"""Your own Markov reward process: what the theory says of TD and PT-TD in it, exactly, without a simulation.
+
+    python examples/own_process.py
+    remanence theory --mrp process.json     # every theorem of the paper tried on it; this program writes the file
+
+Three weathers follow each other by chance. In one task sunshine is worth something, in the other rain; both occur equally often.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from remanence.theory import (
+    RewardProcess,
+    best_step_size,
+    common_values,
+    learning_curve,
+    stability_limit,
+    state_values,
+)
+
+WEATHERS = ("sun", "clouds", "rain")
+TRANSITIONS = np.array([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])
+REWARDS = np.array([[1.0, 0.2, 0.0], [0.4, 0.2, 1.0]])  # [tasks, states] on leaving a state
+
+
+def main(to: Path = Path("process.json"), steps: int = 200) -> dict[str, float]:
+    """E MSE of TD over the first steps of a new task, by what it starts from."""
+    process = RewardProcess(TRANSITIONS, REWARDS, discount=0.9, variance=0.1)
+    values = np.array([state_values(TRANSITIONS, rewards, process.discount) for rewards in REWARDS])
+    common = common_values(process)  # what the permanent part learns: the mean over tasks
+    print("                " + "".join(f"{weather:>8}" for weather in WEATHERS))
+    for label, row in (("sun task", values[0]), ("rain task", values[1]), ("common", common)):
+        print(f"{label:<16}" + "".join(f"{value:8.3f}" for value in row))
+
+    print(f"TD is stable up to a step size of {stability_limit(process).min():.3f}")
+    errors = {}
+    for label, start in (("nothing", np.zeros(3)), ("the sun task", values[0]), ("the permanent part", common)):
+        best = best_step_size(process, steps, start=start)
+        after = learning_curve(process, best.step_size, steps, start=start).mse()[:, [0, -1]].mean(axis=0)
+        errors[label] = best.mse
+        print(
+            f"TD from {label}: squared error {after[0]:.3f} before any data of a new task, {after[1]:.3f} after {steps} steps, "
+            f"{best.mse:.3f} on average, with the best step size {best.step_size:.3f}"
+        )
+    to.write_text(json.dumps({"P": TRANSITIONS.tolist(), "r": REWARDS.tolist(), "gamma": 0.9, "c": 0.1}))
+    return errors
+
+
+if __name__ == "__main__":
+    main()

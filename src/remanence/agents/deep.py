@@ -124,7 +124,7 @@ def deep_agent(
     replay = make_replay(example_obs, _extras(cached, outputs), training.replay, training.frames, training.replace)
     visits = make_replay(
         example_obs,
-        {"output": np.int8(0), "value": np.float32(0)},
+        {"output": _number(outputs), "value": np.float32(0)},
         consolidation.buffer,
         training.frames,
         pairs=False,
@@ -331,14 +331,19 @@ def _lr(hypers: Hypers) -> float | Array:
 
 def _extras(cached: bool, outputs: int) -> dict[str, Any]:
     kept: dict[str, Any] = {
-        "action": np.int8(0),
-        "task": np.int8(0),
+        "action": _number(outputs),
+        "task": _number(outputs),
         "reward": np.float32(0),
         "discount": np.float32(0),
     }
     if cached:
         kept |= {"permanent": np.zeros(outputs, np.float32), "next_permanent": np.zeros(outputs, np.float32)}
     return kept
+
+
+def _number(outputs: int) -> np.int8 | np.int32:
+    """Room for the number of an output."""
+    return np.int8(0) if outputs <= 128 else np.int32(0)
 
 
 def _check(

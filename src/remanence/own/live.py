@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from remanence import __version__, backend
-from remanence.agents.base import Agent
+from remanence.agents.base import Agent, check_hypers
 from remanence.agents.td import NoHypers
 from remanence.errors import UserError
 from remanence.lanes import Driver, Outcome
@@ -31,7 +31,7 @@ from remanence.progress import messages, track
 from remanence.results.store import Results
 from remanence.streams import Stream
 from remanence.types import Hypers, Steps
-from remanence.worlds.gymnasium import GymnasiumWorld, admit, dismiss
+from remanence.worlds.gymnasium import GymnasiumWorld, admit, hosting
 
 Guest: TypeAlias = str | Recipe | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
@@ -83,33 +83,33 @@ def live(
     spaces, names = examine(list(makers.values()), timetable)
     tasks = len(timetable.names)
     made = {name: guest if isinstance(guest, Made) else guest.make(spaces, tasks) for name, guest in guests.items()}
-    settings = {name: _check(name, one, spaces, timetable, discount, len(numbers)) for name, one in made.items()}
-
     lanes, curves, policies = [], [], {}
-    for name, one in made.items():
-        players = Players(list(makers.values()), timetable, spaces, discount, window)
-        outcome = _run(name, one, settings[name], players, numbers, progress)
-        for row, seed in enumerate(numbers):
-            player = players.players[int(outcome.record["lane"][row, -1])]
-            state = jax.tree.map(lambda leaf, row=row: leaf[row], weights_of(outcome.agents))
-            lane = len(lanes)
-            lanes.append(lane_row(lane, name, seed, one.hypers, outcome, row, state))
-            curves += curves_of(lane, player, timetable)
+    with hosting() as company:
+        world = GymnasiumWorld(company, spaces.actions, spaces.shape, spaces.dtype, discount)
+        drivers = {name: _driver(name, one, world, timetable, len(numbers)) for name, one in made.items()}
+        for name, one in made.items():
+            players = Players(list(makers.values()), timetable, spaces, discount, window)
+            admit(company, players)
+            outcome = _run(name, one.hypers, drivers[name], players, numbers, progress)
             guest = guests[name]
             recipe = None if isinstance(guest, Made) else guest
-            policies[name, seed] = Policy(name, one, spaces, tasks, state, recipe, {"seed": seed})
+            for row, seed in enumerate(numbers):
+                player = players.players[int(outcome.record["lane"][row, -1])]
+                state = jax.tree.map(lambda leaf, row=row: leaf[row], weights_of(outcome.agents))
+                lane = len(lanes)
+                lanes.append(lane_row(lane, name, seed, one.hypers, outcome, row, state))
+                curves += curves_of(lane, player, timetable)
+                policies[name, seed] = Policy(name, one, spaces, tasks, state, recipe, {"seed": seed})
     description = _describe(names, guests, made, stream, timetable, spaces, window, discount, numbers)
     return Results(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )
 
 
-def _run(name: str, made: Made, setting: Setting, players: Players, seeds: list[int], progress: bool) -> Outcome:
+def _run(name: str, hypers: Hypers, driver: Driver, players: Players, seeds: list[int], progress: bool) -> Outcome:
     """The lives of one agent."""
-    company = admit(players)
-    world = dataclasses.replace(setting.world, company=company)  # type: ignore[type-var]
-    driver = _driver(setting._replace(world=world), len(seeds))
-    steps = isinstance(setting.stream.span, Steps)
+    setting = driver.setting
+    steps = setting.by_steps
     total = len(seeds) * setting.stream.segments * setting.stream.span.count
     console = messages()
     console.quiet = not progress
@@ -128,34 +128,34 @@ def _run(name: str, made: Made, setting: Setting, players: Players, seeds: list[
                     told = done
                     advance(done, lived / (now - first[0]))
 
-            outcome = _watched(lambda: driver.run([made.hypers] * len(seeds), seeds), players, look)
+            outcome = _watched(lambda: driver.run([hypers] * len(seeds), seeds), players, look)
             look()
         return outcome
     finally:
         players.close()
-        dismiss(company)
 
 
 def _watched(work: Callable[[], Outcome], players: Players, look: Callable[[], None]) -> Outcome:
     """Does the work in a thread of its own, so that Ctrl-C is heard while compiled code runs; looks at it now and then."""
     outcome: list[Outcome] = []
     failure: list[BaseException] = []
+    over = threading.Event()
 
     def run() -> None:
         try:
             outcome.append(work())
         except BaseException as error:
             failure.append(error)
+        finally:
+            over.set()
 
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
+    threading.Thread(target=run, daemon=True).start()
     try:
-        while thread.is_alive():
-            thread.join(SECONDS_BETWEEN_LOOKS)
+        while not over.wait(SECONDS_BETWEEN_LOOKS):
             look()
     except BaseException:
         players.stopping = True
-        thread.join()
+        over.wait()
         raise
     if isinstance(players.failure, UserError):
         raise players.failure
@@ -260,35 +260,29 @@ def _window(window: int | None, timetable: Timetable) -> int:
     return window
 
 
-def _check(name: str, made: Made, spaces: Spaces, timetable: Timetable, discount: float, lanes: int) -> Setting:
-    """What the loop needs for one agent; refuses what cannot work before anything begins."""
-    world = GymnasiumWorld(0, spaces.actions, spaces.shape, spaces.dtype, discount)
+def _driver(name: str, made: Made, world: GymnasiumWorld, timetable: Timetable, lanes: int) -> Driver:
+    """The program for one agent; refuses what cannot work before anything begins.
+
+    It uses as many devices as share the lanes equally: a row that nobody lives in would need an environment too.
+    """
     tasks = np.arange(len(timetable.names), dtype=np.int32)
     stream = Stream(tasks, timetable.order, timetable.span, timetable.told)
     # The engine's pages are only there to be turned: players keep their own record.
-    setting = Setting(
-        made.agent,
-        world,
-        stream,
-        lambda moment: {"lane": moment.world.lane},
-        window=timetable.span.count if timetable.by_steps else 1,
-    )
+    page = timetable.span.count if timetable.by_steps else 1
+    setting = Setting(made.agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
+    devices = max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
-        needed = COPIES * lanes * _driver(setting, lanes).bytes_per_lane(made.hypers)
+        check_hypers(made.hypers)
+        driver = Driver(setting, _round_steps(setting), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
+    needed = COPIES * lanes * driver.bytes_per_lane(made.hypers)
     if needed > SHARE_OF_MEMORY * backend.memory():
         raise UserError(
             f"{name} would need about {needed / 2**30:.1f} GB for {lanes} lives, here are {backend.memory() / 2**30:.1f}: "
             "let it remember less (replay=…), or give fewer seeds"
         )
-    return setting
-
-
-def _driver(setting: Setting, lanes: int) -> Driver:
-    """As many devices as share the lanes equally: a row that nobody lives in would need an environment too."""
-    devices = max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
-    return Driver(setting, _round_steps(setting), devices=devices)
+    return driver
 
 
 def _round_steps(setting: Setting) -> int:

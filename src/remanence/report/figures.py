@@ -51,7 +51,7 @@ def learning_curves(
     height: int = 300,
     smooth: int = 1,
     per_tick: int = 1,
-) -> alt.LayerChart:
+) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch.
 
     `smooth`: a point is the mean of so many ticks up to it. `per_tick`: what a tick counts for on the axis.

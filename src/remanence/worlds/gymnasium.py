@@ -6,8 +6,9 @@ Gymnasium environments: `own/player.py`.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -20,8 +21,6 @@ from remanence import hostcall
 from remanence.errors import UserError
 from remanence.lockstep import takes_part
 from remanence.types import Key, Task, TimeStep
-
-SEEDS = 2**31 - 1  # environments are seeded with numbers below
 
 
 class Seen(NamedTuple):
@@ -50,18 +49,30 @@ class Company(Protocol):
         ...
 
 
-_companies: dict[int, Company] = {}
+_companies: dict[int, Company | None] = {}
 
 
-def admit(company: Company) -> int:
-    """A number for a company. The smallest that is free: a number is part of a program, and programs are worth keeping."""
+@contextlib.contextmanager
+def hosting() -> Iterator[int]:
+    """A number for companies. The smallest that is free: a number is part of a program, and programs are worth keeping."""
     number = next(n for n in itertools.count() if n not in _companies)
+    _companies[number] = None
+    try:
+        yield number
+    finally:
+        del _companies[number]
+
+
+def admit(number: int, company: Company) -> None:
+    """From now on, this is the company of that number."""
     _companies[number] = company
-    return number
 
 
-def dismiss(number: int) -> None:
-    _companies.pop(number, None)
+def _of(number: int) -> Company:
+    company = _companies.get(int(number))
+    if company is None:
+        raise RuntimeError(f"there is no company {number}")
+    return company
 
 
 class Whereabouts(NamedTuple):
@@ -91,7 +102,8 @@ class GymnasiumWorld:
 
     def reset(self, key: Key, task: Task) -> tuple[Whereabouts, Array]:
         del task
-        asked = jnp.stack([jnp.int32(self.company), jax.random.randint(key, (), 0, SEEDS, jnp.int32)])
+        seed = (jax.random.bits(key) >> 1).astype(jnp.int32)  # what environments are seeded with
+        asked = jnp.stack([jnp.int32(self.company), seed])
         lane, obs = hostcall.call("remanence_own_begin", _begin, [_form((), "int32"), self._view], asked)
         return Whereabouts(lane, jnp.int32(0)), obs
 
@@ -118,7 +130,7 @@ class GymnasiumWorld:
 
     def drop(self, states: Whereabouts) -> None:
         for lane in np.asarray(states.lane).tolist():
-            _companies[self.company].leave(lane)
+            _of(self.company).leave(lane)
 
     @property
     def _view(self) -> jax.ShapeDtypeStruct:
@@ -132,7 +144,7 @@ def _form(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
     """[lanes, (company, seed)] -> [lanes] their numbers, [lanes, *obs]."""
     asked = asked.reshape(-1, 2)
-    began = _companies[int(asked[0, 0])].begin(asked[:, 1].tolist())
+    began = _of(asked[0, 0]).begin(asked[:, 1].tolist())
     lanes.reshape(-1)[...] = [lane for lane, _ in began]
     obs.reshape(len(asked), -1)[...] = [first.ravel() for _, first in began]
 
@@ -148,6 +160,6 @@ def _step(asked: np.ndarray, obs: np.ndarray, begun: np.ndarray, facts: np.ndarr
     if not rows:
         return
     _, lanes, times, actions, _ = asked[rows].T.tolist()
-    for row, seen in zip(rows, _companies[int(asked[0, 0])].step(lanes, times, actions), strict=True):
+    for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
         obs[row], begun[row] = seen.obs.ravel(), seen.begun.ravel()
         facts[row] = seen.reward, seen.discount, seen.last

@@ -217,6 +217,24 @@ def test_random_order_never_repeats_and_is_the_same_for_all() -> None:
     assert all(one != two for one, two in zip(table.order, table.order[1:], strict=False))
 
 
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_the_parts_of_a_vector_are_lives_side_by_side(mode: str) -> None:
+    """Whatever it does itself when an episode ends: each part is lived as if it were alone."""
+    louder = lambda: gymnasium.wrappers.TransformReward(Script(), lambda reward: reward + 0.5)  # noqa: E731
+    vector = lambda: gymnasium.vector.SyncVectorEnv([Script, louder], autoreset_mode=mode)  # noqa: E731
+    results = quiet(notebook(), vector, STEPS)
+    assert results.seeds == [0, 1]
+    one, two = written(results, seed=0), written(results, seed=1)
+    alone = written(quiet(notebook(), Script, STEPS))
+    for name, values in alone.items():
+        np.testing.assert_array_equal(one[name], values)
+        np.testing.assert_array_equal(two[name], values + 0.5 * (name == "reward"))
+    with pytest.raises(UserError, match="has 2 parts"):
+        quiet(notebook(), vector, STEPS, seeds=3)
+    with pytest.raises(UserError, match="give seeds=2"):
+        quiet(notebook(), lambda: gymnasium.make_vec("CartPole-v1", 2), STEPS)
+
+
 class Grid(gymnasium.Env):
     """Our corner grid, played by hand."""
 
@@ -505,6 +523,7 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
         (("DQN", lambda: 3, 10), "is no gymnasium.Env but builtins.int"),
         (("DQN", "NoSuchEnv-v0", 10), "making the environment failed: NameNotFound"),
         (("DQN", [Script, Script], 10), "take turns by Switches"),
+        (("DQN", ["A"] * 3, remanence.Switches()), "names of their own"),
         (("DQN", Script, remanence.Switches(every=10)), "nothing to switch between"),
         (("DQN", [Script, "CartPole-v1", Corridor], remanence.Switches(every=10)), "adapter="),
         (("DQN", Script, remanence.Switches(set_parameter, [1], every=10, order=[1])), "cannot name task 1"),

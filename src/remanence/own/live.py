@@ -21,10 +21,11 @@ from remanence.errors import UserError
 from remanence.lanes import Driver, Outcome
 from remanence.life import Setting
 from remanence.own.changes import Drift, Steady, Switches, Timetable
-from remanence.own.player import Maker, Players
+from remanence.own.player import Players
 from remanence.own.policy import Policy, weights_of
 from remanence.own.recipes import Made, Recipe, named
 from remanence.own.record import curves_of, lane_row, numbers_of
+from remanence.own.sources import Adapter, Maker, sources
 from remanence.own.spaces import Spaces
 from remanence.own.trial import examine
 from remanence.progress import messages, track
@@ -49,10 +50,10 @@ def live(
     env: Environment | Sequence[Environment] | Mapping[str, Environment],
     stream: Stretch,
     *,
-    seeds: int | Sequence[int] = 1,
+    seeds: int | Sequence[int] | None = None,
     window: int | None = None,
     discount: float = 0.99,
-    adapter: Callable[[Any], Any] | None = None,
+    adapter: Adapter | None = None,
     progress: bool = True,
 ) -> Results:
     """Whole lives of some agents in a Gymnasium environment, one for each seed; returns what became of them.
@@ -61,32 +62,37 @@ def live(
         agents: one or several, by name ("PT-DQN"), as recipes (`PTDQN(decay=0.9)`), or your own `Agent`, alone or with its
             hyper-parameters, (agent, hypers). A dict gives them names.
         env: a function that makes the environment, or its name for `gymnasium.make`; several of them for `Switches`. Every life
-            has environments of its own.
+            has environments of its own; the parts of a synchronous vector environment are lives side by side.
         stream: how many steps a life has, if nothing changes in it; else `Drift` or `Switches`.
-        seeds: how many lives each agent has, or their seeds. Equal seeds give equal bits, as long as as many live together.
+        seeds: how many lives each agent has, or their seeds; 1 if not given, or as many as a vector environment has parts. Equal
+            seeds give equal bits, as long as as many live together.
         window: steps per point of a curve; about a hundred points if not given.
         discount: γ. An episode that is cut off is worth what would have followed, one that ends is not.
         adapter: wraps every environment after it was made; for several environments whose spaces differ.
         progress: whether to tell how far it is, on standard error.
     """
     guests = _guests(agents)
-    numbers = _seeds(seeds)
     if not 0.0 <= discount <= 1.0:
         raise UserError(f"the discount must be between 0 and 1; got {discount}")
-    makers = _makers(env, adapter)
+    makers = sources(env, adapter)
     if isinstance(stream, int):
         stream = Steady(stream)
     if not isinstance(stream, Steady | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     timetable = stream.timetable(list(makers))
     window = _window(window, timetable)
-    spaces, names = examine(list(makers.values()), timetable)
+    spaces, names, parts = examine(list(makers.values()), timetable)
+    numbers = _seeds(parts if seeds is None else seeds)
+    if parts > 1 and len(numbers) != parts:
+        raise UserError(f"this vector environment has {parts} parts, one for each life: leave seeds out")
     tasks = len(timetable.names)
     made = {name: guest if isinstance(guest, Made) else guest.make(spaces, tasks) for name, guest in guests.items()}
     lanes, curves, policies = [], [], {}
     with hosting() as company:
         world = GymnasiumWorld(company, spaces.actions, spaces.shape, spaces.dtype, discount)
-        drivers = {name: _driver(name, one, world, timetable, len(numbers)) for name, one in made.items()}
+        drivers = {
+            name: _driver(name, one, world, timetable, len(numbers), in_order=parts > 1) for name, one in made.items()
+        }
         for name, one in made.items():
             players = Players(list(makers.values()), timetable, spaces, discount, window)
             admit(company, players)
@@ -217,34 +223,6 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
     return numbers
 
 
-def _makers(env: Any, adapter: Callable[[Any], Any] | None) -> dict[str, Maker]:
-    """Functions that make the environments, by name."""
-    if isinstance(env, Mapping):
-        listed = {str(name): one for name, one in env.items()}
-    elif isinstance(env, Sequence) and not isinstance(env, str):
-        names = [one if isinstance(one, str) else f"environment {number}" for number, one in enumerate(env)]
-        listed = {
-            f"{name} ({names[:n].count(name) + 1})" if name in names[:n] else name: env[n]
-            for n, name in enumerate(names)
-        }
-    else:
-        listed = {env if isinstance(env, str) else "environment": env}
-    if not listed:
-        raise UserError("no environment: give a function that makes one")
-    return {name: _maker(one, adapter) for name, one in listed.items()}
-
-
-def _maker(env: Any, adapter: Callable[[Any], Any] | None) -> Maker:
-    import gymnasium
-
-    if not isinstance(env, str) and (isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv) or not callable(env)):
-        raise UserError(
-            "give a function that makes the environment, lambda: gymnasium.make(…), or its name: every life has one of its own"
-        )
-    make: Maker = (lambda: gymnasium.make(env)) if isinstance(env, str) else env
-    return make if adapter is None else lambda: adapter(make())
-
-
 def _window(window: int | None, timetable: Timetable) -> int:
     span = timetable.span.count
     if not timetable.by_steps:
@@ -260,17 +238,18 @@ def _window(window: int | None, timetable: Timetable) -> int:
     return window
 
 
-def _driver(name: str, made: Made, world: GymnasiumWorld, timetable: Timetable, lanes: int) -> Driver:
+def _driver(name: str, made: Made, world: GymnasiumWorld, timetable: Timetable, lanes: int, in_order: bool) -> Driver:
     """The program for one agent; refuses what cannot work before anything begins.
 
-    It uses as many devices as share the lanes equally: a row that nobody lives in would need an environment too.
+    It uses as many devices as share the lanes equally: a row that nobody lives in would need an environment too. Only on one
+    device do lanes begin `in_order`, each with its own part of a vector.
     """
     tasks = np.arange(len(timetable.names), dtype=np.int32)
     stream = Stream(tasks, timetable.order, timetable.span, timetable.told)
     # The engine's pages are only there to be turned: players keep their own record.
     page = timetable.span.count if timetable.by_steps else 1
     setting = Setting(made.agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
-    devices = max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
+    devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
         check_hypers(made.hypers)
         driver = Driver(setting, _round_steps(setting), devices=devices)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from remanence.errors import UserError
 from remanence.own.changes import Timetable
+from remanence.own.sources import Source
 from remanence.own.spaces import Spaces
 from remanence.worlds.gymnasium import Seen
-
-Maker = Callable[[], Any]  # -> a Gymnasium environment
 
 
 class Episode(NamedTuple):
@@ -28,7 +27,7 @@ class Episode(NamedTuple):
 
 
 class Player:
-    """One lane in its environments, of which it has one for each maker.
+    """One lane in its environments, of which it has one for each source.
 
     After every step the task and the parameter of the next one are put in place, before a reset if an episode is over: parameters
     that only count from a reset on are then in force. Where a switch cuts an episode off it has not truly ended, and its
@@ -36,9 +35,9 @@ class Player:
     """
 
     def __init__(
-        self, makers: Sequence[Maker], timetable: Timetable, spaces: Spaces, discount: float, window: int, seed: int
+        self, sources: Sequence[Source], timetable: Timetable, spaces: Spaces, discount: float, window: int, seed: int
     ) -> None:
-        self.makers, self.timetable, self.spaces, self.discount, self.seed = makers, timetable, spaces, discount, seed
+        self.sources, self.timetable, self.spaces, self.discount, self.seed = sources, timetable, spaces, discount, seed
         self.steps, self.window = 0, window
         self.episodes: list[Episode] = []
         self.rewards: list[float] = []
@@ -98,7 +97,7 @@ class Player:
         tick = self._tick
         self._task = self.timetable.task(tick)
         if self._number not in self._made:
-            self._made[self._number] = self.makers[self._number]()
+            self._made[self._number] = self.sources[self._number].next()
         if self.timetable.change is None:
             return
         value = self.timetable.value(tick)
@@ -118,9 +117,9 @@ class Players:
     """A company in which every lane has environments of its own."""
 
     def __init__(
-        self, makers: Sequence[Maker], timetable: Timetable, spaces: Spaces, discount: float, window: int
+        self, sources: Sequence[Source], timetable: Timetable, spaces: Spaces, discount: float, window: int
     ) -> None:
-        self._enter = lambda seed: Player(makers, timetable, spaces, discount, window, seed)
+        self._enter = lambda seed: Player(sources, timetable, spaces, discount, window, seed)
         self._numbers = itertools.count()
         self.players: dict[int, Player] = {}
         self.failure: BaseException | None = None

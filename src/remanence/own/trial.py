@@ -10,31 +10,42 @@ import numpy as np
 
 from remanence.errors import UserError
 from remanence.own.changes import Timetable
-from remanence.own.player import Maker
+from remanence.own.sources import Source
 from remanence.own.spaces import Spaces, read_spaces
 
 STEPS = 20  # of a trial
 
 
-def examine(makers: Sequence[Maker], timetable: Timetable) -> tuple[Spaces, list[str]]:
-    """The spaces that all environments of a life share, after a few steps in each of them, and what they call themselves."""
-    found: list[Spaces] = []
-    ids: list[str] = []
-    for number, maker in enumerate(makers):
+def examine(sources: Sequence[Source], timetable: Timetable) -> tuple[Spaces, list[str], int]:
+    """Tries all environments of a life for a few steps.
+
+    Returns: the spaces they share; what they call themselves; how many a source makes at once.
+    """
+    found: list[tuple[str, Spaces]] = []
+    ids, sizes = [], []
+    for number, source in enumerate(sources):
         name = timetable.names[number] if timetable.environments else "the environment"
-        env = _calling(f"making {name}", maker)
+        parts = _calling(f"making {name}", source.make)
         try:
-            found.append(_examine_one(env, name, timetable))
-            ids.append(getattr(env.spec, "id", None) or type(env.unwrapped).__name__)
+            found += [(name, _examine_one(env, name, timetable)) for env in parts]
+            ids.append(getattr(parts[0].spec, "id", None) or type(parts[0].unwrapped).__name__)
+            sizes.append(len(parts))
         finally:
-            _calling(f"closing {name}", env.close) if hasattr(env, "close") else None
-        if found[number] != found[0]:
+            for env in parts:
+                if hasattr(env, "close"):
+                    _calling(f"closing {name}", env.close)
+    (first, spaces), *others = found
+    for name, own in others:
+        if own != spaces:
             raise UserError(
-                f"environments with different spaces cannot take turns: {timetable.names[0]} has {_summary(found[0])}, "
-                f"{name} has {_summary(found[number])}. Give adapter=, a function that wraps each environment so that all are "
-                "alike, for example with gymnasium.wrappers.TransformObservation and TransformAction"
+                f"environments with different spaces cannot take turns: {first} has {_summary(spaces)}, "
+                f"{name} has {_summary(own)}: "
+                "give adapter=, a function that wraps each environment so that all are alike, for example with "
+                "gymnasium.wrappers.TransformObservation and TransformAction"
             )
-    return found[0], ids
+    if len(set(sizes)) > 1:
+        raise UserError(f"vector environments that take turns need the same number of parts; these have {sizes}")
+    return spaces, ids, sizes[0]
 
 
 def _examine_one(env: Any, name: str, timetable: Timetable) -> Spaces:
@@ -42,7 +53,8 @@ def _examine_one(env: Any, name: str, timetable: Timetable) -> Spaces:
 
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise UserError(
-            f"{name} is a vector environment: give a function that makes a single one, and seeds={env.num_envs} for as many lives"
+            f"{name} is a vector environment whose parts cannot be had one by one: make a single one and give seeds={env.num_envs} "
+            'for as many lives, or a synchronous vector (gymnasium.make_vec(…, vectorization_mode="sync"))'
         )
     if not isinstance(env, gymnasium.Env):
         old = " (an environment of the old gym package?)" if hasattr(env, "reset") and hasattr(env, "step") else ""

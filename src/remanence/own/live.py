@@ -86,7 +86,9 @@ def live(
     if parts > 1 and len(numbers) != parts:
         raise UserError(f"this vector environment has {parts} parts, one for each life: leave seeds out")
     tasks = len(timetable.names)
-    made = {name: guest if isinstance(guest, Made) else guest.make(spaces, tasks) for name, guest in guests.items()}
+    made = {
+        name: guest if isinstance(guest, Made) else Made(*guest.make(spaces, tasks)) for name, guest in guests.items()
+    }
     lanes, curves, policies = [], [], {}
     with hosting() as company:
         world = GymnasiumWorld(company, spaces.actions, spaces.shape, spaces.dtype, discount)
@@ -310,7 +312,7 @@ def _describe(
             "span": {type(timetable.span).__name__.lower(): timetable.span.count},
             "told": timetable.told,
             "ends_episode": timetable.cuts,
-            "parameter": getattr(timetable.change, "__name__", None),
+            "parameter": spoken if (spoken := getattr(timetable.change, "__name__", "")).isidentifier() else None,
         },
         "window": window,
         "contenders": {name: {"form": forms[name], "hypers": numbers_of(made[name].hypers)} for name in guests},

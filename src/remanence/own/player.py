@@ -44,7 +44,7 @@ class Player:
         """the sum of every window of so many steps"""
         self._made: dict[int, Any] = {}
         self._seeded: set[int] = set()
-        self._task, self._value = -1, None
+        self._ready_for, self._task, self._value = -1, -1, object()
         self._since, self._return = 0, 0.0
 
     def begin(self) -> np.ndarray:
@@ -95,15 +95,17 @@ class Player:
     def _make_ready(self) -> None:
         """Task and parameter of the next step."""
         tick = self._tick
-        self._task = self.timetable.task(tick)
+        if tick == self._ready_for:
+            return
+        self._ready_for, self._task = tick, self.timetable.task(tick)
         if self._number not in self._made:
             self._made[self._number] = self.sources[self._number].next()
         if self.timetable.change is None:
             return
         value = self.timetable.value(tick)
-        if self._value is None or value != self._value[0]:
+        if value is not self._value:  # values of switches may be anything, arrays too
             self.timetable.change(self._env, value)
-            self._value = (value,)
+            self._value = value
 
     def _reset(self) -> np.ndarray:
         """The next episode. An environment is seeded once, as Gymnasium wants it."""

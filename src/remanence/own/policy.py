@@ -7,7 +7,9 @@ import json
 import os
 import zipfile
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,8 @@ class Policy:
         Each [actions] for one observation, [n, actions] for many.
         """
         seen, many = self.spaces.encode_many(obs)
-        parts = {part: np.asarray(values) for part, values in self._inspect(self.state, seen).items()}
+        believed = _many(self.made.agent.inspect)(self.state, seen)
+        parts = {part: np.asarray(values) for part, values in believed.items()}
         return {part: self._of_task(values if many else values[0], task) for part, values in parts.items()}
 
     def save(self, path: str | Path) -> Path:
@@ -92,10 +95,6 @@ class Policy:
             finally:
                 partial.unlink(missing_ok=True)
         return path
-
-    @property
-    def _inspect(self) -> Any:
-        return _look(self.made.agent)
 
     def _of_task(self, values: np.ndarray, task: int | None) -> np.ndarray:
         if not self.made.agent.knows_task:
@@ -154,14 +153,10 @@ def weights_of(state: Any) -> Any:
     return state._replace(**{name: () for name in fields if name not in WEIGHTS})
 
 
-_looks: dict[int, tuple[Any, Any]] = {}
-
-
-def _look(agent: Any) -> Any:
+@lru_cache(maxsize=64)
+def _many(inspect: Callable[[Any, Any], dict]) -> Callable[[Any, Any], dict]:
     """`inspect` for many observations at once, compiled once for each agent."""
-    if id(agent.inspect) not in _looks:
-        _looks[id(agent.inspect)] = (agent, jax.jit(jax.vmap(agent.inspect, in_axes=(None, 0))))
-    return _looks[id(agent.inspect)][1]
+    return jax.jit(jax.vmap(inspect, in_axes=(None, 0)))
 
 
 def _named(tree: Any) -> list[tuple[str, Any]]:

@@ -25,7 +25,7 @@ TABLES = ("lanes", "curves", "maps")
 POLICIES = "policies"  # where those of a run are kept
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """A run: as read from disk, or as just lived and not kept anywhere yet."""
 
@@ -37,6 +37,10 @@ class Results:
     maps: pl.DataFrame = field(default_factory=pl.DataFrame)
     policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
     """what agents had learned at the end, by contender and seed; only of lives in environments of your own"""
+
+    def __repr__(self) -> str:
+        where = f"'{self.kept}'" if self.kept else "in memory"
+        return f"<Results {where}: {', '.join(self.contenders)}; {len(self.seeds)} seeds; {', '.join(self.metrics)}>"
 
     @property
     def path(self) -> Path:

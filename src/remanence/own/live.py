@@ -23,7 +23,7 @@ from remanence.life import Setting
 from remanence.own.changes import Drift, Steady, Switches, Timetable
 from remanence.own.player import Players
 from remanence.own.policy import Policy, weights_of
-from remanence.own.recipes import Made, Recipe, named
+from remanence.own.recipes import Made, Recipe, is_ours, named
 from remanence.own.record import curves_of, lane_row, numbers_of
 from remanence.own.sources import Adapter, Maker, sources
 from remanence.own.spaces import Spaces
@@ -99,8 +99,7 @@ def live(
             players = Players(list(makers.values()), timetable, spaces, discount, window)
             admit(company, players)
             outcome = _run(name, one.hypers, drivers[name], players, numbers, progress)
-            guest = guests[name]
-            recipe = None if isinstance(guest, Made) else guest
+            recipe = guests[name] if is_ours(guests[name]) else None
             for row, seed in enumerate(numbers):
                 player = players.players[int(outcome.record["lane"][row, -1])]
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], weights_of(outcome.agents))
@@ -291,9 +290,7 @@ def _describe(
     import gymnasium
 
     forms = {
-        name: {"kind": "own"}
-        if isinstance(guest, Made)
-        else {"kind": type(guest).__name__, **dataclasses.asdict(guest)}  # type: ignore[call-overload]
+        name: {"kind": type(guest).__name__, **dataclasses.asdict(guest)} if is_ours(guest) else {"kind": "own"}
         for name, guest in guests.items()
     }
     return {

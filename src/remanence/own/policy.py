@@ -36,7 +36,7 @@ class Policy:
     tasks: int
     state: Any
     """of the agent; of agents in parts, the weights alone"""
-    recipe: Recipe | None = None
+    recipe: Any = None
     """None for an agent of the user's own: it can act, but only its maker can save it"""
     about: dict[str, Any] = field(default_factory=dict)
     """where it comes from"""
@@ -79,7 +79,7 @@ class Policy:
             "format": FORMAT,
             "remanence": __version__,
             "name": self.name,
-            "recipe": {"kind": type(self.recipe).__name__, **dataclasses.asdict(self.recipe)},  # type: ignore[call-overload]
+            "recipe": {"kind": type(self.recipe).__name__, **dataclasses.asdict(self.recipe)},
             "spaces": dataclasses.asdict(self.spaces),
             "tasks": self.tasks,
             **self.about,

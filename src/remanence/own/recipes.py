@@ -217,6 +217,11 @@ KNOWN: dict[str, Callable[[], Recipe]] = {
 RECIPES: dict[str, type] = {kind.__name__: kind for kind in (Random, Q, PTQ, DQN, PTDQN)}
 
 
+def is_ours(guest: Any) -> bool:
+    """Whether it can be written down and made again from that."""
+    return type(guest) in RECIPES.values()
+
+
 def named(name: str) -> Recipe:
     """The recipe of that name, with our values."""
     if name not in KNOWN:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -21,6 +22,7 @@ class Source:
     def __init__(self, make: Maker, adapter: Adapter | None = None) -> None:
         self._make, self._adapter = make, adapter
         self._waiting: list[Any] = []
+        self._lock = threading.Lock()
 
     def make(self) -> list[Any]:
         """What one call makes: a single environment, or the parts of a vector."""
@@ -31,9 +33,11 @@ class Source:
         return parts if self._adapter is None else [self._adapter(one) for one in parts]
 
     def next(self) -> Any:
-        if not self._waiting:
-            self._waiting = self.make()
-        return self._waiting.pop(0)
+        """One that nobody had before, whichever device asks."""
+        with self._lock:
+            if not self._waiting:
+                self._waiting = self.make()
+            return self._waiting.pop(0)
 
 
 def sources(env: Any, adapter: Adapter | None) -> dict[str, Source]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
 from typing import Any
 
@@ -18,9 +18,10 @@ import jax
 import numpy as np
 from jax import Array
 
-HostFunction = Callable[[np.ndarray, np.ndarray], None]  # (argument, result to be written)
+HostFunction = Callable[..., None]  # (*arguments, *results to be written), all of them arrays
 
-_TYPES = {4: ctypes.c_int32, 6: ctypes.c_uint8}  # XLA's numbers of the types we use
+# XLA's numbers of the types we use.
+_TYPES = {1: ctypes.c_bool, 2: ctypes.c_int8, 4: ctypes.c_int32, 6: ctypes.c_uint8, 11: ctypes.c_float}
 _INTERNAL_ERROR = 13
 _METADATA = 1
 
@@ -95,18 +96,20 @@ _Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
 _registered: dict[str, Any] = {}  # handlers must live as long as the programs that call them
 
 
-def call(name: str, function: HostFunction, result: jax.ShapeDtypeStruct, argument: Array) -> Array:
+def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any:
     """The result of `function`, a module's own, known to compiled programs by its name.
 
-    Argument and result are one array each, int32 or uint8. Under `vmap`, the function is called once with a leading axis.
-    It may have effects: it is called once each time the program comes by, as its result is used.
+    The argument is an array, the result one of the form `result` or, if that is a sequence, several: of bits, bytes, int32 or
+    float32. Under `vmap`, the function is called once with a leading axis. It may have effects: it is called once each
+    time the program comes by, as its result is used.
     """
     if jax.default_backend() != "cpu":
 
-        def plain(given: Any) -> np.ndarray:
+        def plain(given: Any) -> Any:
             given = np.asarray(given)
-            out = np.empty((*given.shape[: given.ndim - argument.ndim], *result.shape), result.dtype)
-            function(given, out)
+            lanes = given.shape[: given.ndim - argument.ndim]
+            out = jax.tree.map(lambda form: np.empty((*lanes, *form.shape), form.dtype), result)
+            function(given, *jax.tree.leaves(out))
             return out
 
         return jax.pure_callback(plain, result, argument, vmap_method="broadcast_all")
@@ -125,7 +128,7 @@ def _register(name: str, function: HostFunction) -> Any:
             ours.major, ours.minor = theirs.major, theirs.minor
             return None
         try:
-            function(_array(frame.arguments), _array(frame.results))
+            function(*_arrays(frame.arguments), *_arrays(frame.results))
         except BaseException as error:
             text = f"{type(error).__name__}: {error}".encode()
             details = _ErrorDetails(ctypes.sizeof(_ErrorDetails), None, text, _INTERNAL_ERROR)
@@ -138,9 +141,10 @@ def _register(name: str, function: HostFunction) -> Any:
     return handler
 
 
-def _array(buffers: _Buffers) -> np.ndarray:
-    """The first buffer as an array, where it lies."""
-    buffer = buffers.items[0].contents
-    shape = buffer.dims[: buffer.rank]
-    whole = (_TYPES[buffer.type] * math.prod(shape)).from_address(buffer.data)
-    return np.frombuffer(whole, _TYPES[buffer.type]).reshape(shape)
+def _arrays(buffers: _Buffers) -> Iterator[np.ndarray]:
+    """Buffers as arrays, where they lie."""
+    for i in range(buffers.size):
+        buffer = buffers.items[i].contents
+        shape = buffer.dims[: buffer.rank]
+        whole = (_TYPES[buffer.type] * math.prod(shape)).from_address(buffer.data)
+        yield np.frombuffer(whole, _TYPES[buffer.type]).reshape(shape)

@@ -75,14 +75,16 @@ class Driver:
         meet_at: float = 1.0,
         rounds_per_chunk: int | None = None,
         rounds_per_break: int = ROUNDS_PER_BREAK,
+        devices: int | None = None,
     ) -> None:
+        """`devices`: how many share the lanes; all there are if not given. Rows are filled up to a multiple of it."""
         setting.check()
         if not 0.0 < meet_at <= 1.0:
             raise UserError(f"the share of lanes that meet must be above 0 and at most 1; got {meet_at}")
         self.setting = setting
         self.rounds_per_chunk = rounds_per_chunk
         self.rounds_per_break = rounds_per_break
-        self.mesh = Mesh(np.array(jax.devices()), (LANES,))
+        self.mesh = Mesh(np.array(jax.devices()[:devices]), (LANES,))
         spread = partial(jax.shard_map, mesh=self.mesh, check_vma=False, out_specs=PartitionSpec(LANES))
         by_lane, shared = PartitionSpec(LANES), PartitionSpec()
         self._begin = jax.jit(spread(partial(_begin, setting), in_specs=(by_lane, by_lane)))

@@ -26,7 +26,7 @@ from remanence.lockstep import taking_part
 from remanence.streams import Stream
 from remanence.trees import choose
 from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition, WorldState
-from remanence.worlds.base import World, is_endless
+from remanence.worlds.base import World, begins_itself, is_endless
 
 NO_EPISODE = 2**31 - 1  # a number no episode will ever have
 LAST_EPISODES, SMOOTHING = (
@@ -186,7 +186,7 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
     moved = life._replace(
         agent=agent_state,
         world=choose(awake, world_state, life.world),
-        obs=jnp.where(awake, seen.obs, life.obs),
+        obs=jnp.where(awake, seen.obs if seen.begun is None else seen.begun, life.obs),
         tally=choose(awake, _add(life.tally, seen.reward, world.discount), life.tally),
         step=life.step + awake,
     )
@@ -215,6 +215,8 @@ def turn_page(setting: Setting, life: Life) -> Life:
 def _begin_episode(setting: Setting, life: Life, over: Array) -> Life:
     """Puts the world back to a start where an episode is over."""
     following = life._replace(episode=life.episode + over)
+    if begins_itself(setting.world):
+        return following
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
     world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following), life.keys.tasks))
     return following._replace(world=choose(over, world, life.world), obs=jnp.where(over, obs, life.obs))

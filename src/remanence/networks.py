@@ -159,8 +159,8 @@ def dense(units: int, start: str = "small") -> Layer:
     return Layer(f"dense {units}", shape, init, lambda weights, x: x @ weights[0] + weights[1])
 
 
-def conv(filters: int, kernel: int = 2, start: str = "xavier") -> Layer:
-    """A convolution with stride 1 and no padding, as patches × matrix: [H, W, C] -> [H − k + 1, W − k + 1, filters].
+def conv(filters: int, kernel: int = 2, start: str = "xavier", stride: int = 1) -> Layer:
+    """A convolution without padding, as patches × matrix: [H, W, C] -> [(H − k) // stride + 1, (W − k) // stride + 1, filters].
 
     Args: start: "xavier" (uniform), bias 0; or "uniform" in ±1/√inputs for weights and bias (PyTorch's own way).
     """
@@ -170,7 +170,7 @@ def conv(filters: int, kernel: int = 2, start: str = "xavier") -> Layer:
     def shape(given: Shape) -> Shape:
         if len(given) != 3 or min(given[:2]) < kernel:
             raise UserError(f"a {kernel}×{kernel} convolution needs an image of at least that size; got {given}")
-        return given[0] - kernel + 1, given[1] - kernel + 1, filters
+        return (given[0] - kernel) // stride + 1, (given[1] - kernel) // stride + 1, filters
 
     def init(key: Key, given: Shape) -> tuple[Array, Array]:
         inputs = kernel * kernel * given[2]
@@ -186,10 +186,10 @@ def conv(filters: int, kernel: int = 2, start: str = "xavier") -> Layer:
 
     def apply(weights: tuple[Array, Array], x: Array) -> Array:
         rows, columns = x.shape[1] - kernel + 1, x.shape[2] - kernel + 1
-        shifted = [x[:, i : i + rows, j : j + columns] for i in range(kernel) for j in range(kernel)]
+        shifted = [x[:, i : i + rows : stride, j : j + columns : stride] for i in range(kernel) for j in range(kernel)]
         return jnp.concatenate(shifted, axis=-1) @ weights[0] + weights[1]
 
-    return Layer(f"conv {kernel}×{kernel}, {filters}", shape, init, apply, window=(kernel, 1))
+    return Layer(f"conv {kernel}×{kernel}, {filters}", shape, init, apply, window=(kernel, stride))
 
 
 def max_pool(size: int = 2) -> Layer:

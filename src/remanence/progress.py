@@ -20,10 +20,10 @@ def messages() -> Console:
 
 
 @contextlib.contextmanager
-def track(console: Console, label: str, total: int) -> Iterator[Advance]:
-    """A bar with rate and time left for `total` lane-episodes."""
+def track(console: Console, label: str, total: int, unit: str = "lane-episodes") -> Iterator[Advance]:
+    """A bar with rate and time left for so many lane-episodes, or other units."""
     if not console.is_terminal:
-        yield _plain(console, label, total)
+        yield _plain(console, label, total, unit)
         return
     columns = (
         TextColumn("{task.description:<10}"),
@@ -43,7 +43,7 @@ def track(console: Console, label: str, total: int) -> Iterator[Advance]:
         yield advance
 
 
-def _plain(console: Console, label: str, total: int) -> Advance:
+def _plain(console: Console, label: str, total: int, unit: str) -> Advance:
     started = last = time.monotonic()
 
     def advance(done: int, rate: float) -> None:
@@ -54,7 +54,7 @@ def _plain(console: Console, label: str, total: int) -> Advance:
         last = now
         left = (now - started) * (total - done) / max(done, 1)
         ending = f"about {left:.0f} s left" if done < total else f"done in {now - started:.1f} s"
-        console.print(f"{label}: {done} of {total} lane-episodes, {_thousands(rate)} steps/s, {ending}")
+        console.print(f"{label}: {done} of {total} {unit}, {_thousands(rate)} steps/s, {ending}")
 
     return advance
 

@@ -25,6 +25,7 @@ class TimeStep(NamedTuple):
     reward: Array  # []
     discount: Array  # []  the world's discount factor, and 0 only if the episode truly terminated
     last: Array  # []  the episode ends here, for whatever reason
+    begun: Array | None = None  # [*obs]  what the agent sees next, from worlds that begin the next episode themselves
 
 
 class Told(NamedTuple):

@@ -127,8 +127,8 @@ def deep_agent(
         raise UserError(f"{outputs} outputs cannot be shared equally by {heads} heads")
     replay = make_replay(
         example_obs,
-        {"action": np.int8(0), "reward": np.float32(0), "discount": np.float32(0)}
-        | ({"task": np.int8(0)} if heads > 1 else {}),
+        {"action": _number(outputs), "reward": np.float32(0), "discount": np.float32(0)}
+        | ({"task": _number(outputs)} if heads > 1 else {}),
         training.replay,
         training.frames,
         training.replace,
@@ -137,7 +137,7 @@ def deep_agent(
     )
     visits = make_replay(
         example_obs,
-        {"output": np.int8(0), "value": np.float32(0)},
+        {"output": _number(outputs), "value": np.float32(0)},
         consolidation.buffer,
         training.frames,
         following=WITHOUT,
@@ -326,6 +326,11 @@ def _descend(
 def _lr(hypers: Hypers) -> float | Array:
     """The step size of the part that learns."""
     return hypers.transient_lr if hasattr(hypers, "transient_lr") else hypers.lr
+
+
+def _number(outputs: int) -> np.int8 | np.int32:
+    """Room for the number of an output."""
+    return np.int8(0) if outputs <= 128 else np.int32(0)
 
 
 def _check(

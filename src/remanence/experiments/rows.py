@@ -13,6 +13,7 @@ import polars as pl
 from remanence import __version__
 from remanence.experiments.groups import Lane
 from remanence.lanes import Outcome
+from remanence.results.curves import curve_rows
 
 AREA = "auc_"  # prefix of the columns that hold areas under curves
 
@@ -60,19 +61,6 @@ def _lane_rows(
             "samples_lost": np.array([outcome.samples_lost for outcome in outcomes]),
             "diverged": ~sound,
             "version": __version__,
-        }
-    )
-
-
-def curve_rows(lanes: np.ndarray, values: np.ndarray, metric: str) -> pl.DataFrame:
-    """[lanes, ticks] as one row per value; ticks count from 1."""
-    ticks = np.arange(1, values.shape[1] + 1, dtype=np.int32)
-    return pl.DataFrame(
-        {
-            "lane": np.repeat(lanes, len(ticks)),
-            "tick": np.tile(ticks, len(lanes)),
-            "metric": metric,
-            "value": values.ravel(),
         }
     )
 

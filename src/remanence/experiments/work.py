@@ -18,9 +18,10 @@ from remanence.checkpoints import Checkpoints, Saved
 from remanence.errors import Stopped, UserError, disk_errors
 from remanence.experiments.base import Plan
 from remanence.experiments.groups import Group, Lane
-from remanence.experiments.rows import curve_rows, tables
+from remanence.experiments.rows import tables
 from remanence.lanes import Batch, Driver, Outcome
 from remanence.progress import Advance
+from remanence.results.curves import curve_rows
 from remanence.results.directory import GroupDirectory
 
 # Seconds between two checkpoints, and the largest share of the time they may take: where they take more, they come less often.

@@ -50,13 +50,15 @@ def learning_curves(
     width: int = 560,
     height: int = 300,
     smooth: int = 1,
-) -> alt.TopLevelMixin:
+    per_tick: int = 1,
+) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch.
 
-    `smooth`: a point is the mean of so many ticks up to it.
+    `smooth`: a point is the mean of so many ticks up to it. `per_tick`: what a tick counts for on the axis.
     """
     names = results.contenders
     rows = pl.concat(_band(results, name, line, smooth) for name in names for line in lines)
+    rows = rows.with_columns(pl.col("tick") * per_tick)
     colours = alt.Color(
         "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
     )
@@ -87,12 +89,13 @@ def learning_curves(
         ],
     )
     rules = (
-        alt.Chart(alt.Data(values=[{"tick": tick} for tick in results.switches]))
+        alt.Chart(alt.Data(values=[{"tick": tick * per_tick} for tick in results.switches]))
         .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
         .encode(x="tick:Q")
     )
     smoothed = f", each point the mean of {smooth}" if smooth > 1 else ""
-    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}; dashed rules: the task changes"
+    switches = "; dashed rules: the task changes" if results.switches else ""
+    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}{switches}"
     return alt.layer(rules, band, curve).properties(
         width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
     )
@@ -154,20 +157,26 @@ def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataF
     columns = {"tick": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, ticks = _binned(curves)
-        mean = binned.mean(axis=0)
-        margin = PAPER_Z * binned.std(axis=0, ddof=1) / np.sqrt(len(binned)) if len(binned) > 1 else np.zeros_like(mean)
+        known = np.isfinite(binned)  # a window in which no episode ended has no return
+        binned, ticks, seeds = binned[:, known.any(axis=0)], ticks[known.any(axis=0)], known.sum(axis=0)
+        seeds = seeds[seeds > 0]
+        mean = np.nanmean(binned, axis=0)
+        spread = np.nanstd(binned, axis=0) * np.sqrt(seeds / np.maximum(seeds - 1, 1))
+        margin = PAPER_Z * spread / np.sqrt(seeds)
         columns = {"tick": ticks, "mean": mean, "low": mean - margin, "high": mean + margin}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.label))
 
 
 def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
-    """[seeds, ticks]: the mean of the last `width` ticks, or of as many as there are."""
+    """[seeds, ticks]: the mean of the last `width` ticks, or of as many as there are and have a value."""
     if width == 1 or not curves.size:
         return curves
-    sums = np.cumsum(curves, axis=1, dtype=np.float64)
-    sums[:, width:] -= sums[:, :-width].copy()
-    return sums / np.minimum(np.arange(1, curves.shape[1] + 1), width)
+    known = np.isfinite(curves)
+    sums, counts = (np.cumsum(one, axis=1, dtype=np.float64) for one in (np.where(known, curves, 0.0), known))
+    for running in (sums, counts):
+        running[:, width:] -= running[:, :-width].copy()
+    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
 def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -175,7 +184,15 @@ def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     width = -(-curves.shape[1] // MOST_POINTS)
     bins = curves.shape[1] // width
     kept = curves[:, : bins * width].astype(np.float64)
-    return kept.reshape(len(curves), bins, width).mean(axis=2), np.arange(1, bins + 1) * width
+    grouped = kept.reshape(len(curves), bins, width)
+    count = np.isfinite(grouped).sum(axis=2)
+    means = np.divide(np.nansum(grouped, axis=2), count, out=np.full(count.shape, np.nan), where=count > 0)
+    return means, np.arange(1, bins + 1) * width
+
+
+def spoken_ticks(results: Results) -> tuple[int, str]:
+    """What a tick of a curve counts for, and in which unit."""
+    return results.description.get("window", 1), next(iter(results.description["stream"]["span"])).removesuffix("s")
 
 
 def _legend(title: str) -> alt.Legend:

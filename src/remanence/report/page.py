@@ -48,10 +48,10 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
         pictures = []
         for name, chart in section.charts.items():
             stem = f"{section.anchor}-{name}"
-            styled = _styled(chart)
+            drawn = styled(chart)
             for suffix in STATIC:
-                styled.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
-            specs[stem] = styled.to_dict()
+                drawn.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
+            specs[stem] = drawn.to_dict()
             pictures.append(stem)
         written.append(_section(section, pictures))
     links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a></li>' for one in sections)
@@ -60,7 +60,8 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
     return path
 
 
-def _styled(chart: Any) -> Any:
+def styled(chart: Any) -> Any:
+    """The look of all our figures."""
     return (
         chart.configure(font=FONT, background="white")
         .configure_view(stroke=None)

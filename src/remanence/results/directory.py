@@ -5,6 +5,7 @@
     lanes.parquet      one row per lane: contender, seed, every hyper-parameter, what became of it
     curves.parquet     lane, tick, metric, value
     maps.parquet       lane, tick, part, point, value    (only where an experiment keeps pictures)
+    policies/<lane>.npz  what agents had learned   (only of lives in environments of your own)
     log.jsonl          what happened when
     lock               who writes here
     layout.json        how lanes are cut into groups, while the run goes on
@@ -34,8 +35,8 @@ from typing import Any, TextIO
 
 import polars as pl
 
-from remanence.errors import UserError
-from remanence.results.store import TABLES, load, read_table
+from remanence.errors import UserError, disk_errors
+from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
 # Columns of `lanes` that all runs have; hyper-parameters and areas stand between them.
 FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_lost", "diverged", "version")
@@ -227,6 +228,23 @@ class RunDirectory(Directory):
         shutil.rmtree(self.path / "groups", ignore_errors=True)
         for name in ("layout.json", "stop"):
             (self.path / name).unlink(missing_ok=True)
+
+
+def keep(results: Results, path: Path) -> Path:
+    """Writes a run that was only in memory, whole."""
+    directory = Directory(path)
+    directory.make()
+    if (path / "description.json").exists():
+        raise UserError(f"'{path}' already holds a run: choose another place")
+    tables = {"lanes": results.lanes, "curves": results.curves, "maps": results.maps}
+    with disk_errors(path), directory.writing():
+        directory.add({name: table for name, table in tables.items() if len(table)})
+        for lane, name, seed in results.lanes.select("lane", "contender", "seed").iter_rows():
+            policy = results.policies.get((name, seed))
+            if policy is not None and policy.recipe is not None:
+                policy.save(path / POLICIES / f"{lane}.npz")
+        directory.replace("description.json", results.description, lasting=True)
+    return path
 
 
 def groups_under_way(run: Path) -> list[GroupDirectory]:

@@ -13,7 +13,8 @@ from remanence.types import Key, Task, TimeStep, WorldState
 class World(Protocol):
     """Static shape only; frozen and hashable. What differs between tasks comes in as `task`, never as another world.
 
-    A world never resets itself: after a time step with `last`, the loop calls `reset`.
+    A world never resets itself: after a time step with `last`, the loop calls `reset`. The exception is a world that says so
+    (`begins_itself`), because only it can tell when that must be done.
     """
 
     @property
@@ -43,6 +44,11 @@ class Hosted(Protocol):
     def drop(self, states: Any) -> None:
         """Forgets lanes that are over."""
         ...
+
+
+def begins_itself(world: World) -> bool:
+    """Whether the world begins its episodes itself, and every time step tells in `begun` what the agent sees next."""
+    return getattr(world, "begins_itself", False)
 
 
 def is_endless(world: World) -> bool:

@@ -1,0 +1,1 @@
+"""Our agents in an environment of your own."""

@@ -1,0 +1,70 @@
+"""Where environments come from: functions or names that make them, alone or as the parts of a vector."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from remanence.errors import UserError
+
+Maker: TypeAlias = Callable[[], Any]  # -> a Gymnasium environment, or a vector of them
+Adapter: TypeAlias = Callable[[Any], Any]  # wraps an environment
+
+
+class Source:
+    """Gives one environment after the other.
+
+    The parts of a synchronous vector environment are given one by one, in their order: each life has its own, and what the
+    vector would do at the end of an episode, which differs between vectors, does not matter.
+    """
+
+    def __init__(self, make: Maker, adapter: Adapter | None = None) -> None:
+        self._make, self._adapter = make, adapter
+        self._waiting: list[Any] = []
+        self._lock = threading.Lock()
+
+    def make(self) -> list[Any]:
+        """What one call makes: a single environment, or the parts of a vector."""
+        from gymnasium.vector import SyncVectorEnv
+
+        made = self._make()
+        parts = list(made.envs) if isinstance(made, SyncVectorEnv) else [made]
+        return parts if self._adapter is None else [self._adapter(one) for one in parts]
+
+    def next(self) -> Any:
+        """One that nobody had before, whichever device asks."""
+        with self._lock:
+            if not self._waiting:
+                self._waiting = self.make()
+            return self._waiting.pop(0)
+
+
+def sources(env: Any, adapter: Adapter | None) -> dict[str, Source]:
+    """The sources a user named, by name."""
+    if isinstance(env, Mapping):
+        listed = [(str(name), one) for name, one in env.items()]
+    elif isinstance(env, Sequence) and not isinstance(env, str):
+        listed = [(one if isinstance(one, str) else f"environment {n}", one) for n, one in enumerate(env)]
+    else:
+        listed = [(env if isinstance(env, str) else "environment", env)]
+    if not listed:
+        raise UserError("no environment: give a function that makes one")
+    found: dict[str, Source] = {}
+    for name, one in listed:
+        found[f"{name} again" if name in found else name] = Source(_maker(one), adapter)
+    if len(found) < len(listed):
+        raise UserError("give environments names of their own, {name: function that makes it, …}")
+    return found
+
+
+def _maker(env: Any) -> Maker:
+    import gymnasium
+
+    if isinstance(env, str):
+        return lambda: gymnasium.make(env)
+    if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv) or not callable(env):
+        raise UserError(
+            "give a function that makes the environment, lambda: gymnasium.make(…), or its name: every life has one of its own"
+        )
+    return env

@@ -16,7 +16,7 @@ from latex2mathml.converter import convert  # pyright: ignore[reportMissingImpor
 from remanence.cli import main
 
 FORMULA = re.compile(r'<(span|div) class="arithmatex">\\([(\[])(.*?)\\[)\]]</\1>', re.DOTALL)
-HELP = re.compile(r"<!-- help: (.*?) -->")
+HELP = re.compile(r"<!-- help: ?(.*?) ?-->")
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:

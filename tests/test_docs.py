@@ -17,6 +17,7 @@ DOCS, CODE = ROOT / "docs", ROOT / "src" / "remanence"
 PAGES = sorted(DOCS.rglob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 SNIPPET = re.compile(r"(<!-- runs -->\n)?```python\n(.*?)```", re.DOTALL)
+INCLUDE = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
 WHERE = re.compile(r"`((?:\w+/)*\w+\.py): ([\w, ]+)`")
 RESULT = re.compile(r"^\| [^|]+ \| `remanence run ([^`]+)` \|(?:[^|]*\|){2} \[([^\]]+)\]\(#", re.MULTILINE)
 
@@ -33,7 +34,12 @@ def name(page: Path) -> str:
     return page.relative_to(DOCS).as_posix()
 
 
-SNIPPETS = [(page, bool(marked), code) for page in PAGES for marked, code in SNIPPET.findall(text(page))]
+def included(code: str) -> str:
+    """A snippet that is a whole file of the repository, as the site shows it."""
+    return INCLUDE.sub(lambda found: text(ROOT / found[1]), code)
+
+
+SNIPPETS = [(page, bool(marked), included(code)) for page in PAGES for marked, code in SNIPPET.findall(text(page))]
 RUNNABLE = [pytest.param(code, id=f"{name(page)}-{n}") for n, (page, runs, code) in enumerate(SNIPPETS) if runs]
 
 
@@ -63,7 +69,9 @@ def test_every_page_is_in_the_navigation() -> None:
     assert listed == {name(page) for page in PAGES}
 
 
-@pytest.mark.parametrize(("page", "code"), [(page, code) for page, _, code in SNIPPETS], ids=str)
+@pytest.mark.parametrize(
+    ("page", "code"), [pytest.param(page, code, id=f"{name(page)}-{n}") for n, (page, _, code) in enumerate(SNIPPETS)]
+)
 def test_snippets_import_what_exists(page: Path, code: str) -> None:
     for node in ast.walk(ast.parse(code, str(page))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("remanence"):

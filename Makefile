@@ -3,8 +3,9 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: run test crash-test check lint lock clean
+.PHONY: run test crash-test check lint docs docs-pictures docs-results lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -36,8 +37,22 @@ lint: $(READY)
 
 check: lint test  ## what a change must pass
 
-lock: $(READY)  ## pins the newest versions that fit together
+$(DOCS_READY): $(READY)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: $(DOCS_READY)  ## the documentation, as pages to open in site/index.html; a broken link or reference stops it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/python tools/docs_links.py site
+
+docs-pictures: $(READY)  ## draws the worlds of the documentation again
+	$(BIN)/python tools/docs_pictures.py
+
+docs-results: run  ## writes figures and verdicts of the main job into the documentation
+	$(BIN)/python tools/docs_results.py
+
+lock: $(READY) $(DOCS_READY)  ## pins the newest versions that fit together, those of the documentation among them
 	$(BIN)/python -m pip freeze --exclude-editable > constraints.txt
 
 clean:
-	rm -rf $(VENV) runs report
+	rm -rf $(VENV) runs report site

@@ -29,6 +29,6 @@ def permanent_error(target: Array, permanent: Array) -> Array:
 def decayed(transient: Array, decay: float | Array) -> Array:
     """What is left of the transient part after consolidation.
 
-    w^T ← λ w^T                                                (paper, Algorithm 3, line 9; λ = 0 is the reset of Algorithm 1)
+    w^T ← λ w^T                                                (paper, Algorithm 2, line 9; λ = 0 is the reset of Algorithm 1)
     """
     return decay * transient

@@ -2,7 +2,7 @@
 
 The transient part is learned by an ordinary learner that is handed the value function
 
-    v(w^T, s) = V^P(s) + V^T(w^T, s)                               (paper, Eq. 1)
+    v(w^T, s) = V^P(s) + V^T(w^T, s)                               (paper, Eq. 2)
 
 with V^P held fixed. The permanent part moves only in `consolidate`.
 """
@@ -44,7 +44,7 @@ class PTState(NamedTuple):
 
 
 def on_top_of(value: Value, permanent: Any) -> Value:
-    """The value function V^P + V^T as a function of the transient weights alone (Eq. 1)."""
+    """The value function V^P + V^T as a function of the transient weights alone (Eq. 2)."""
 
     def apply(transient: Any, obs: Array) -> Array:
         return value.apply(permanent, obs) + value.apply(transient, obs)
@@ -71,7 +71,7 @@ def pt_q(
     rhythm: Rhythm = AT_SWITCH,
     clear: bool = True,
 ) -> Agent:
-    """PT-Q-learning: semi-continual (Algorithm 2) at told switches, continual (Algorithm 3) in any other rhythm."""
+    """PT-Q-learning: semi-continual (Algorithm 3) at told switches, continual (Algorithm 2) in any other rhythm."""
     return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, rhythm, clear)
 
 

@@ -85,7 +85,7 @@ def _usual_rate(hypers: PTHypers) -> tuple[float, list[float]]:
 
 
 def _life(hypers: PTHypers, seed: int, episodes: int = 500, span: int = 50) -> tuple[int, float]:
-    """One life of PT-Q (paper, Algorithm 3), step by step."""
+    """One life of PT-Q (paper, Algorithm 2), step by step."""
     rng = np.random.default_rng(seed)
     permanent, transient = np.zeros((GRID.num_states, 4)), np.zeros((GRID.num_states, 4))
     led_to, goals = GRID.successors, [GRID.cell(goal) for goal in GRID.goals]

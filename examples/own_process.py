@@ -37,17 +37,16 @@ def main(to: Path = Path("process.json"), steps: int = 200) -> dict[str, float]:
         print(f"{label:<16}" + "".join(f"{value:8.3f}" for value in row))
 
     print(f"TD is stable up to a step size of {stability_limit(process).min():.3f}")
-    errors = {}
-    for label, start in (("nothing", np.zeros(3)), ("the sun task", values[0]), ("the permanent part", common)):
-        best = best_step_size(process, steps, start=start)
-        after = learning_curve(process, best.step_size, steps, start=start).mse()[:, [0, -1]].mean(axis=0)
-        errors[label] = best.mse
+    best = best_step_size(process, steps, start=common).step_size
+    print(f"PT-TD's best transient step size over {steps} steps of a new task is {best:.3f}")
+    starts = {"nothing": np.zeros(3), "the sun task": values[0], "the permanent part": common}
+    curves = learning_curve(process, best, steps, start=np.stack(list(starts.values()))).mse().mean(axis=0)
+    for label, curve in zip(starts, curves, strict=True):
         print(
-            f"TD from {label}: squared error {after[0]:.3f} before any data of a new task, {after[1]:.3f} after {steps} steps, "
-            f"{best.mse:.3f} on average, with the best step size {best.step_size:.3f}"
+            f"TD from {label}: squared error {curve[0]:.3f} at first, {curve[-1]:.3f} at last, {curve.mean():.3f} on average"
         )
     to.write_text(json.dumps({"P": TRANSITIONS.tolist(), "r": REWARDS.tolist(), "gamma": 0.9, "c": 0.1}))
-    return errors
+    return dict(zip(starts, curves.mean(axis=1).tolist(), strict=True))
 
 
 if __name__ == "__main__":

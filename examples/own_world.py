@@ -68,7 +68,8 @@ def main(episodes: int = 40, segments: int = 6, seeds: int = 10) -> dict[str, np
     ):
         lives = Driver(Setting(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
         returns[name] = lives.record["return"].reshape(seeds, segments, episodes).mean(axis=(0, 2))
-        print(f"{name}: {returns[name].mean():.3f} per episode; by segment {returns[name].round(2).tolist()}")
+        by_segment = ", ".join(f"{mean:.2f}" for mean in returns[name])
+        print(f"{name}: {returns[name].mean():.3f} per episode; by segment {by_segment}")
 
     env = TaskSwitching(WorldEnv(world, TASKS), episodes=episodes)  # the same, for agents of other libraries
     cell, info = env.reset(seed=0)

@@ -51,7 +51,7 @@ class Script(gymnasium.Env):
 
     def __init__(self) -> None:
         self.episode, self.at, self.parameter, self.then = -1, 0, 0.0, 0.0
-        self.closed, self.seeds = False, []
+        self.closed, self.seeds, self.view = False, [], np.zeros(4, np.float32)
         Script.made.append(self)
 
     def reset(self, *, seed: int | None = None, **_: Any) -> tuple[np.ndarray, dict]:
@@ -69,7 +69,9 @@ class Script(gymnasium.Env):
         self.closed = True
 
     def _see(self) -> np.ndarray:
-        return np.array([self.episode, self.at, self.then, self.parameter], np.float32)
+        """Always the same array: who wants to keep it must copy it."""
+        self.view[:] = self.episode, self.at, self.then, self.parameter
+        return self.view
 
 
 def set_parameter(env: Any, value: float) -> None:

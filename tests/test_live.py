@@ -216,6 +216,25 @@ def test_episodes_as_the_clock() -> None:
     np.testing.assert_array_equal(written(drift)["obs"][:21, 2], np.repeat(np.arange(6), [4, 3] * 3))
 
 
+def test_a_life_without_an_end_has_no_return() -> None:
+    endless = lambda: gymnasium.wrappers.TransformReward(Endless(), lambda _: 2.0)  # noqa: E731
+    results = quiet("Q", endless, 20, window=5)
+    assert np.isnan(curve(results, "return", "Q")).all()
+    np.testing.assert_array_equal(curve(results, "reward_rate", "Q"), 2.0)
+    assert "reward per step" in str(results.plot().to_dict())
+
+
+class Endless(gymnasium.Env):
+    observation_space = action_space = spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, **_: Any) -> tuple[int, dict]:
+        super().reset(seed=seed)
+        return 0, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+        return int(action), 0.0, False, False, {}
+
+
 def test_random_order_never_repeats_and_is_the_same_for_all() -> None:
     table = remanence.Switches(set_parameter, [1, 2, 3], every=5, segments=50, order="random").timetable(["one"])
     assert set(table.order) == {0, 1, 2}

@@ -275,6 +275,10 @@ def _round_steps(setting: Setting) -> int:
     return exact if exact >= 8 else min(16, setting.stream.span.count)
 
 
+def _fields(recipe: Any) -> dict[str, Any]:
+    return dataclasses.asdict(recipe)
+
+
 def _describe(
     environments: list[str],
     guests: dict[str, Recipe | Made],
@@ -290,7 +294,7 @@ def _describe(
     import gymnasium
 
     forms = {
-        name: {"kind": type(guest).__name__, **dataclasses.asdict(guest)} if is_ours(guest) else {"kind": "own"}
+        name: {"kind": type(guest).__name__, **_fields(guest)} if is_ours(guest) else {"kind": "own"}
         for name, guest in guests.items()
     }
     return {

@@ -23,7 +23,6 @@ class Episode(NamedTuple):
     end: int  # steps lived when it ended
     length: int
     returned: float  # undiscounted
-    task: int  # when it ended
 
 
 class Player:
@@ -65,7 +64,7 @@ class Player:
         self.steps += 1
         last = bool(terminated or truncated) or self._is_cut()
         if last:
-            self.episodes.append(Episode(self.steps, self.steps - self._since, self._return, self._task))
+            self.episodes.append(Episode(self.steps, self.steps - self._since, self._return))
             self._since, self._return = self.steps, 0.0
         self._make_ready()
         return Seen(obs, reward, 0.0 if terminated else self.discount, last, self._reset() if last else obs)

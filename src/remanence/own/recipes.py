@@ -103,13 +103,12 @@ class PTQ:
         return Made(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
 
 
-@dataclass(frozen=True)
-class DQN:
-    """DQN and its variants."""
+@dataclass(frozen=True, kw_only=True)
+class Deep:
+    """What agents with networks share."""
 
-    lr: float = 1e-3
     hidden: tuple[int, ...] = (64, 64)
-    """units of the dense layers; images pass two convolutions before"""
+    """units of the dense layers of a network; images pass two convolutions before"""
     batch: int = 64
     replay: int = 10_000
     """how many transitions are remembered"""
@@ -117,15 +116,29 @@ class DQN:
     """steps between two copies to the target network"""
     epsilon: float = 0.1
     optimiser: str = "adam"
-    reset: bool = False
-    """whether all begins anew at every switch the agent is told of"""
-    multihead: bool = False
-    """whether it is told which task is live, and has a head for each"""
     scale: float | None = None
     """observations are divided by this; None: images of bytes by 255, others by nothing"""
 
     def __post_init__(self) -> None:
         _check_numbers(self)
+
+    @property
+    def training(self) -> Training:
+        return Training(self.optimiser, self.batch, self.replay, self.target_period)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQN(Deep):
+    """DQN and its variants."""
+
+    lr: float = 1e-3
+    reset: bool = False
+    """whether all begins anew at every switch the agent is told of"""
+    multihead: bool = False
+    """whether it is told which task is live, and has a head for each"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.reset and self.multihead:
             raise UserError("DQN has either a head for each task or a reset at each switch, not both")
 
@@ -141,15 +154,15 @@ class DQN:
             _network(self, spaces, heads * spaces.actions),
             epsilon_greedy(self.epsilon),
             _example(spaces),
-            Training(self.optimiser, self.batch, self.replay, self.target_period),
+            self.training,
             resetting(self.reset) if self.reset or self.multihead else None,
             heads,
         )
         return Made(agent, TDHypers(self.lr))
 
 
-@dataclass(frozen=True)
-class PTDQN:
+@dataclass(frozen=True, kw_only=True)
+class PTDQN(Deep):
     """DQN with a permanent and a transient network (paper, Algorithm 4)."""
 
     permanent_lr: float = 1e-4
@@ -158,20 +171,10 @@ class PTDQN:
     """what is left of the transient weights after they were consolidated; 0 draws them anew"""
     period: int | None = 5_000
     """steps between two consolidations; None: at the switches the agent is told of, where it also empties its memory"""
-    hidden: tuple[int, ...] = (64, 64)
-    """units of the dense layers of each network; images pass two convolutions before"""
-    batch: int = 64
-    replay: int = 10_000
-    target_period: int | None = 200
-    epsilon: float = 0.1
-    optimiser: str = "adam"
-    """of the transient network"""
     permanent_optimiser: str = "sgd"
-    scale: float | None = None
-    """observations are divided by this; None: images of bytes by 255, others by nothing"""
 
     def __post_init__(self) -> None:
-        _check_numbers(self)
+        super().__post_init__()
         if self.period is not None and self.period < self.batch:
             raise UserError(f"a period of {self.period} steps fills no batch of {self.batch}: make one of them fit")
 
@@ -187,7 +190,7 @@ class PTDQN:
             side_by_side(*(_network(self, spaces, spaces.actions) for _ in range(2))),
             epsilon_greedy(self.epsilon),
             _example(spaces),
-            Training(self.optimiser, self.batch, self.replay, self.target_period),
+            self.training,
             # Weights that are all zero would never move again: nothing left means drawn anew.
             Forgetting(DECAY if self.decay > 0 else REDRAW, replay=told, moments=told or self.decay == 0),
             Consolidation(
@@ -263,7 +266,7 @@ def _example(spaces: Spaces) -> jax.Array:
     return jnp.zeros(spaces.shape, spaces.dtype)
 
 
-def _network(recipe: DQN | PTDQN, spaces: Spaces, outputs: int) -> Network:
+def _network(recipe: Deep, spaces: Spaces, outputs: int) -> Network:
     """Dense layers; before them one input per state for numbers, and convolutions for images."""
     layers: list[Layer] = []
     if spaces.kind == NUMBER:

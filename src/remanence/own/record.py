@@ -52,7 +52,8 @@ def curves_of(lane: int, player: Player, timetable: Timetable) -> list[pl.DataFr
     """
     window, ticks = (player.window, timetable.ticks // player.window) if timetable.by_steps else (1, timetable.ticks)
     episodes = player.episodes if timetable.by_steps else player.episodes[:ticks]
-    where = [(one.end - 1) // window for one in episodes] if timetable.by_steps else list(range(len(episodes)))
+    ended = [(one.end - 1) // window for one in episodes] if timetable.by_steps else range(len(episodes))
+    where = np.array(ended, np.int64)
     count = np.bincount(where, minlength=ticks)
     returned = _mean(where, [one.returned for one in episodes], count)
     lengths = _mean(where, [one.length for one in episodes], count)
@@ -68,7 +69,7 @@ def curves_of(lane: int, player: Player, timetable: Timetable) -> list[pl.DataFr
     return [curve_rows(lanes, np.asarray(values, np.float64)[None], metric) for metric, values in found.items()]
 
 
-def _mean(where: Sequence[int], values: Sequence[float], count: np.ndarray) -> np.ndarray:
+def _mean(where: np.ndarray, values: Sequence[float], count: np.ndarray) -> np.ndarray:
     """[ticks] mean of the values that belong to each; NaN where there are none."""
     sums = np.bincount(where, np.asarray(values, np.float64), len(count))
     return np.divide(sums, count, out=np.full(len(count), np.nan), where=count > 0)

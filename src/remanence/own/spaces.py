@@ -35,7 +35,7 @@ class Spaces:
     channels_first: bool = False
 
     def encode(self, obs: Any) -> np.ndarray:
-        """One observation as agents see it."""
+        """One observation as agents see it: a copy, as environments may write the next one into the same array."""
         array = np.asarray(obs)
         if array.shape != self.given:
             raise UserError(f"the environment gave an observation of shape {array.shape}, its space says {self.given}")
@@ -57,7 +57,7 @@ class Spaces:
             return np.concatenate([np.arange(n) == chosen for n, chosen in zip(self.choices, array.flat, strict=True)])
         if self.channels_first:
             array = np.moveaxis(array, 0, -1)
-        return np.ascontiguousarray(array, self.dtype).reshape(self.shape)
+        return np.array(array, self.dtype, order="C").reshape(self.shape)
 
 
 def read_spaces(observations: Any, actions: Any) -> Spaces:

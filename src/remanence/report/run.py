@@ -20,7 +20,7 @@ def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.T
     """A metric of all contenders, and below it the parameter that changes, if one does."""
     if not results.metrics:
         raise UserError("there is nothing to plot: this run has no curves")
-    metric = metric or results.metrics[0]
+    metric = metric or next((one for one in results.metrics if _has_values(results, one)), results.metrics[0])
     if metric not in results.metrics:
         raise unknown("metric", metric, results.metrics)
     per_tick, unit = spoken_ticks(results)
@@ -32,6 +32,11 @@ def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.T
     if PARAMETER in results.metrics and metric != PARAMETER:
         return styled(alt.vconcat(curves, _parameter(results, per_tick, unit), spacing=8).resolve_scale(x="shared"))
     return styled(curves)
+
+
+def _has_values(results: Results, metric: str) -> bool:
+    """A life in which no episode ended has no return."""
+    return any(np.isfinite(results.matrix(name, metric)).any() for name in results.contenders)
 
 
 def _parameter(results: Results, per_tick: int, unit: str) -> alt.Chart:

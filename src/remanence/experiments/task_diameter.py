@@ -27,7 +27,7 @@ from remanence.errors import UserError
 from remanence.execution import Execution
 from remanence.experiments.base import PAPER, SMOKE, Contender, Experiment, Plan
 from remanence.experiments.groups import make_driver, settings
-from remanence.experiments.rows import AREA, curve_rows
+from remanence.experiments.rows import AREA
 from remanence.experiments.run import describe
 from remanence.experiments.sweep import best_settings
 from remanence.lanes import Driver, Progress
@@ -35,6 +35,7 @@ from remanence.probes import value_maps
 from remanence.progress import track
 from remanence.report.diameter import diameter_panels
 from remanence.results.claims import NOT_RUN, Claim, Finding, claim, everywhere, is_negative, is_small
+from remanence.results.curves import curve_rows
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
 from remanence.results.summary import auc

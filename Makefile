@@ -25,7 +25,7 @@ run: $(READY)  ## every experiment that is part of the main job, at full scale, 
 	$(BIN)/remanence report
 
 test: $(READY)  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --durations 12
 
 crash-test: $(READY)  ## a small deep run, killed a hundred times: some minutes
 	$(BIN)/python tests/crash.py torment --kills 100

@@ -26,6 +26,7 @@ from remanence.agents.behaviour import epsilon_greedy
 from remanence.errors import UserError
 from remanence.lanes import Driver
 from remanence.life import Setting
+from remanence.own.spaces import read_spaces
 from remanence.results.store import Results
 from remanence.streams import Stream
 from remanence.types import Steps
@@ -240,11 +241,10 @@ def test_random_order_never_repeats_and_is_the_same_for_all() -> None:
     assert all(one != two for one, two in zip(table.order, table.order[1:], strict=False))
 
 
-@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_the_parts_of_a_vector_are_lives_side_by_side(mode: str) -> None:
+def test_the_parts_of_a_vector_are_lives_side_by_side() -> None:
     """Whatever it does itself when an episode ends: each part is lived as if it were alone."""
     louder = lambda: gymnasium.wrappers.TransformReward(Script(), lambda reward: float(reward) + 0.5)  # noqa: E731
-    vector = lambda: gymnasium.vector.SyncVectorEnv([Script, louder], autoreset_mode=mode)  # noqa: E731
+    vector = lambda: gymnasium.vector.SyncVectorEnv([Script, louder])  # noqa: E731
     results = quiet(notebook(), vector, STEPS)
     assert results.seeds == [0, 1]
     one, two = written(results, seed=0), written(results, seed=1)
@@ -362,7 +362,28 @@ def test_tables_learn_the_way(agent: str) -> None:
     assert curve(results, "episode_length", agent)[-10:].mean() < 7
 
 
-@pytest.mark.parametrize("kind", ["number", "bits", "choice", "picture", "float picture"])
+def test_observations_as_agents_see_them() -> None:
+    """Bits, one bit per choice, channels where they belong, and numbers from 0."""
+
+    def seen(kind: str) -> np.ndarray:
+        env = Corridor(kind)
+        return read_spaces(env.observation_space, env.action_space).encode(env.reset()[0])
+
+    np.testing.assert_array_equal(seen("bits"), [1, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(seen("choice"), [1, 0, 0, 0, 0, 0, 0, 1])
+    assert seen("number") == 0
+    assert seen("picture").shape == (4, 6, 1)
+    assert seen("float picture").shape == (5, 6, 1)
+    assert [seen(kind).dtype for kind in ("bits", "choice", "number", "picture", "float picture")] == [
+        bool,
+        bool,
+        np.int32,
+        np.uint8,
+        np.float32,
+    ]
+
+
+@pytest.mark.parametrize("kind", ["number", "choice", "picture"])
 def test_networks_learn_the_way_whatever_they_see(kind: str) -> None:
     recipe = remanence.DQN(lr=3e-3, hidden=(32,), batch=32, replay=1_000, epsilon=0.3, target_period=50)
     results = quiet(recipe, lambda: Corridor(kind), 1_500, discount=0.9)

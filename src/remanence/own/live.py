@@ -131,7 +131,7 @@ def _run(name: str, hypers: Hypers, driver: Driver, players: Players, seeds: lis
                 done = min(lived if steps else players.episodes, total)
                 if lived and not first:
                     first.append(now - SECONDS_BETWEEN_LOOKS)
-                if done > told:
+                if done > told and done >= total // 100:  # an earlier guess of the time left would be wild
                     told = done
                     advance(done, lived / (now - first[0]))
 

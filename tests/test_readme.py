@@ -5,19 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from remanence.experiments import REGISTRY
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
-
-
-def test_the_example_runs_and_pt_td_wins(capsys: pytest.CaptureFixture[str]) -> None:
-    block = re.search(r"```python\n(.*?)```", README, re.DOTALL)
-    assert block is not None
-    exec(block.group(1), {})
-    td, pt_td = map(float, capsys.readouterr().out.split())
-    assert pt_td < td
 
 
 def test_every_experiment_has_its_row() -> None:

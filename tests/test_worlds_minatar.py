@@ -228,7 +228,8 @@ def test_a_stream_of_games_is_each_game_by_itself() -> None:
         own_first, own = walk(MinAtar(game, sticky=0.3, channels=7, discount=0.9), task)
         own_lanes = np.asarray(task) == number
         np.testing.assert_array_equal(first[own_lanes], own_first[own_lanes])
-        for name, one, other in zip(seen._fields, seen, own, strict=True):
+        for name in ("obs", "reward", "discount", "last"):
+            one, other = getattr(seen, name), getattr(own, name)
             np.testing.assert_array_equal(one[own_lanes], other[own_lanes], err_msg=f"{game}: {name}")
     assert seen.last.any()
 

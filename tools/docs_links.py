@@ -60,7 +60,7 @@ def mistake(page: Path, tag: str, to: str) -> str | None:
 
 
 def main(site: Path) -> int:
-    wrong = mistakes(site)
+    wrong = mistakes(site) if any(site.rglob("*.html")) else [f"no pages in '{site}'"]
     print("\n".join(wrong) or f"every link of {len(list(site.rglob('*.html')))} pages leads somewhere")
     return 1 if wrong else 0
 

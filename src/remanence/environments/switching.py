@@ -48,7 +48,8 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         """
         Args:
             env: has `num_tasks` and a `task` that can be set, as all worlds of this package.
-            episodes, steps: how long a task stays; one of the two.
+            episodes: how long a task stays, in episodes; give this or `steps`.
+            steps: the same in steps.
             order: numbers of tasks, over and over; all in turn if not given; "drawn": any, each time, which may keep the task.
             ends_episode: whether a switch in the middle of an episode cuts it off.
             observe_task: whether observations are {"obs": …, "task": …} instead of the environment's own.

@@ -27,7 +27,8 @@ def simulate_rounds(
 
     Args:
         step_size: one number or [rounds].
-        permanent, transient: [states] or [runs, states] (with features: weights) at the start.
+        permanent: [states] or [runs, states] (with features: weights).
+        transient: the same, at the start.
         keep: rounds after which estimates are returned; the last one if not given.
     Returns: round -> [runs, features].
     """

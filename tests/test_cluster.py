@@ -28,7 +28,9 @@ EPISODES = 8_000
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A node with one core, beside a head that only leads; a test may add another."""
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    soon = {"health_check_period_ms": 1000, "health_check_failure_threshold": 5}  # a dead node is missed within seconds
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": soon}
+    made = Cluster(initialize_head=True, head_node_args=head)
     made.add_node(num_cpus=1)
     yield made
     made.shutdown()

@@ -125,3 +125,11 @@ def test_gymnasium_worlds(capsys: pytest.CaptureFixture[str]) -> None:
     met = load("gymnasium_worlds").main(steps=250, names=("SlipperyGridStream", "TwoRooms"))
     assert met == {"SlipperyGridStream": {0}, "TwoRooms": {0}, "own stream": {1, 2}}
     assert "remanence/JellyBeanStream-v0" in capsys.readouterr().out
+
+
+def test_own_environment(capsys: pytest.CaptureFixture[str]) -> None:
+    """Both agents find the goal more often than chance does."""
+    rates = load("own_environment").main(steps=4_000, seeds=2, picture=None)
+    assert set(rates) == {"PT-Q", "Q", "Random"}
+    assert min(rates["PT-Q"].mean(), rates["Q"].mean()) > rates["Random"].mean()
+    assert "at the start PT-Q goes" in capsys.readouterr().out

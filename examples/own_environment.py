@@ -28,7 +28,7 @@ def grip(env: Any, chance: float) -> None:
                 lake.P[state][action] = [(p, *rest) for p, (_, *rest) in zip(shares, outcomes, strict=True)]
 
 
-def main(steps: int = 20_000, seeds: int = 4, picture: str | None = "frozen-lake.html") -> dict[str, np.ndarray]:
+def main(steps: int = 20_000, seeds: int = 4, picture: str | None = "frozen-lake.svg") -> dict[str, np.ndarray]:
     """[seeds] reward per step of each agent, over its life."""
     results = remanence.live(
         ["PT-Q", "Q", "Random"],

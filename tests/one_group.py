@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 import signal
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -74,3 +76,10 @@ def stopped(tmp_path: Path, chunks: int = 3) -> Work:
     with pytest.raises(Stopped):
         go(one, after(chunks))
     return one
+
+
+needs_mounts = pytest.mark.skipif(
+    shutil.which("unshare") is None
+    or subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0,
+    reason="this machine does not let a test mount a small disk",
+)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
+import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from one_group import PLAN, after, assert_as_undisturbed, driver, events, go, stopped, undisturbed, work
+from one_group import PLAN, after, assert_as_undisturbed, driver, events, go, needs_mounts, stopped, undisturbed, work
 from remanence import backend
 from remanence.checkpoints import Checkpoints, _own_checksum
 from remanence.errors import Stopped, UserError
@@ -165,3 +168,22 @@ def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch)
     assert lanes_that_fit(PLAN, programs) == 4  # 70 % of 20 lanes, three copies of each
     with pytest.raises(UserError, match="at least one lane"):
         list(cut(programs, 0, at_once=1))
+
+
+@needs_mounts
+def test_a_disk_that_fills_up_in_the_middle_of_a_write_is_told_once(tmp_path: Path) -> None:
+    """Past the look at the free space that comes before a write: orbax's threads must not complain one after the other."""
+    program = """
+        import sys, pathlib, numpy as np
+        from remanence.checkpoints import _write_arrays
+        try:
+            _write_arrays(pathlib.Path(sys.argv[1]) / "state", {f"a{i}": np.random.rand(40_000) for i in range(60)})
+        except Exception as error:
+            print("told:", error)
+    """
+    (tmp_path / "write.py").write_text(textwrap.dedent(program))
+    (tmp_path / "disk").mkdir()
+    script = f"mount -t tmpfs -o size=3m tmpfs {tmp_path}/disk && {sys.executable} {tmp_path}/write.py {tmp_path}/disk"
+    done = subprocess.run(["unshare", "-rm", "bash", "-c", script], check=True, capture_output=True, text=True)
+    assert "told: RESOURCE_EXHAUSTED" in done.stdout
+    assert "Traceback" not in done.stderr

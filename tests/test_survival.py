@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import textwrap
@@ -16,7 +15,7 @@ import pytest
 
 import crash
 from crash import NAME, command, the_run, torment
-from one_group import after, events, stopped
+from one_group import after, events, needs_mounts, stopped
 from remanence import __version__
 from remanence.cli import main
 from remanence.errors import Stopped, UserError, of_disk
@@ -66,13 +65,6 @@ def test_second_writer_is_told_who_writes(tmp_path: Path) -> None:
     third.kill()
     third.wait()
     third.stderr.close()
-
-
-needs_mounts = pytest.mark.skipif(
-    shutil.which("unshare") is None
-    or subprocess.run(["unshare", "-rm", "true"], check=False, capture_output=True).returncode != 0,
-    reason="this machine does not let a test mount a small disk",
-)
 
 
 @needs_mounts

@@ -14,9 +14,11 @@ import json
 import logging
 import os
 import shutil
+import sys
 import time
 import zlib
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -182,4 +184,20 @@ def _checkpointer() -> Any:
 
     logging.getLogger("absl").setLevel(logging.CRITICAL)  # it tells of every file, and of every thread that fails
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    _silence_stragglers()
     return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+
+
+@cache
+def _silence_stragglers() -> None:
+    """Where a disk fills up in the middle of a write, threads find orbax's event loop closed, and each prints so.
+
+    The error itself is told anyway.
+    """
+    usual = sys.unraisablehook
+
+    def hook(what: Any) -> None:
+        if not (what.exc_type is RuntimeError and str(what.exc_value) == "Event loop is closed"):
+            usual(what)
+
+    sys.unraisablehook = hook

@@ -174,12 +174,13 @@ def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch)
 def test_a_disk_that_fills_up_in_the_middle_of_a_write_is_told_once(tmp_path: Path) -> None:
     """Past the look at the free space that comes before a write: orbax's threads must not complain one after the other."""
     program = """
-        import sys, pathlib, numpy as np
+        import sys, pathlib, time, numpy as np
         from remanence.checkpoints import _write_arrays
         try:
             _write_arrays(pathlib.Path(sys.argv[1]) / "state", {f"a{i}": np.random.rand(40_000) for i in range(60)})
         except Exception as error:
             print("told:", error)
+        time.sleep(2)  # for the threads that are still busy
     """
     (tmp_path / "write.py").write_text(textwrap.dedent(program))
     (tmp_path / "disk").mkdir()

@@ -14,6 +14,7 @@ from remanence.experiments import get
 from remanence.random import make_key
 from remanence.report.figures import trailing_mean
 from remanence.results.store import find_runs, load
+from remanence.trees import bytes_of
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_memory_of_the_games() -> None:
     contenders = get("figure5/minatar").plan("paper").contenders
     for name, most in (("DQN", 12e6), ("DQN-multihead", 12e6), ("DQN-large-buffer", 60e6), ("PT-DQN", 12 * 2**20)):
         state = jax.eval_shape(contenders[name].agent.init, make_key(0), contenders[name].hypers)
-        assert sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(state.replay)) < most
+        assert bytes_of(state.replay) < most
 
 
 def test_trailing_mean() -> None:

@@ -8,7 +8,6 @@ lanes take equally long, fewer where the slowest would keep the others waiting.
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -26,7 +25,7 @@ from remanence.errors import UserError
 from remanence.life import Life, Setting
 from remanence.lockstep import LANES
 from remanence.random import make_key, unwrap_keys, wrap_keys
-from remanence.trees import choose
+from remanence.trees import bytes_of, choose, named
 from remanence.types import Hypers
 from remanence.worlds.base import Hosted
 
@@ -132,12 +131,16 @@ class Driver:
 
     def bytes_per_lane(self, hypers: Hypers) -> int:
         """What a lane needs in memory, known without compiling anything."""
-        return _size(self._shapes(hypers, self.mesh.size)) // self.mesh.size
+        return bytes_of(self._plain_shapes(hypers, self.mesh.size)) // self.mesh.size
 
     def _shapes(self, hypers: Hypers, rows: int) -> _Carry:
         """The form of the state of so many rows."""
         columns = jax.tree.map(lambda _: jax.ShapeDtypeStruct((rows,), np.float32), hypers)
         return jax.eval_shape(self._begin, columns, jax.ShapeDtypeStruct((rows,), np.uint32))
+
+    def _plain_shapes(self, hypers: Hypers, rows: int) -> _Carry:
+        """The same with keys as plain words, which is how they are kept."""
+        return jax.eval_shape(unwrap_keys, self._shapes(hypers, rows))
 
     def _spread(self, tree: Any) -> Any:
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(LANES)))
@@ -204,7 +207,7 @@ class Batch:
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that decides the future, as named arrays."""
-        kept = {f"life{name}": leaf for name, leaf in _named(unwrap_keys(self._carry))} if self._carry else {}
+        kept = {f"life{name}": leaf for name, leaf in named(unwrap_keys(self._carry))} if self._carry else {}
         if self._carry and isinstance(self.setting.world, Hosted):
             kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
         own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
@@ -223,9 +226,9 @@ class Batch:
         self._begun, self._rounds = int(state["begun"]), int(state["rounds"])
         self._rows = self._hypers_by_row()
         form = self.driver._shapes(self._hypers, len(self._lanes))
-        unwrapped = jax.eval_shape(unwrap_keys, form)
-        leaves = [state.get(f"life{name}") for name, _ in _named(unwrapped)]
-        for (name, wanted), found in zip(_named(unwrapped), leaves, strict=True):
+        unwrapped = self.driver._plain_shapes(self._hypers, len(self._lanes))
+        leaves = [state.get(f"life{name}") for name, _ in named(unwrapped)]
+        for (name, wanted), found in zip(named(unwrapped), leaves, strict=True):
             if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
                 raise UserError(
                     f"the checkpoint does not fit this program (it differs in {name}): begin anew with --restart"
@@ -247,7 +250,7 @@ class Batch:
 
     def size(self) -> int:
         """Bytes of the state."""
-        return _size(self.driver._shapes(self._hypers, len(self._lanes)))
+        return bytes_of(self.driver._plain_shapes(self._hypers, len(self._lanes)))
 
     def _fill_rows(self) -> None:
         """Lets lanes begin where nobody lives."""
@@ -302,16 +305,6 @@ class Batch:
             for leaf in jax.tree.leaves(everything.record):
                 leaf[row, pages[row] :] = np.nan
         return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
-
-
-def _named(tree: Any) -> list[tuple[str, Any]]:
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree.leaves_with_path(tree)]
-
-
-def _size(tree: Any) -> int:
-    return sum(
-        math.prod(leaf.shape) * leaf.dtype.itemsize for leaf in jax.tree.leaves(jax.eval_shape(unwrap_keys, tree))
-    )
 
 
 def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:

@@ -29,10 +29,8 @@ from remanence.types import AgentState, Episodes, Hypers, Key, Span, Steps, Time
 from remanence.worlds.base import World, begins_itself, is_endless
 
 NO_EPISODE = 2**31 - 1  # a number no episode will ever have
-LAST_EPISODES, SMOOTHING = (
-    100,
-    0.99,
-)  # over how many episodes returns are averaged, and how slowly a moving average forgets
+# Over how many episodes returns are averaged, and how slowly a moving average forgets.
+LAST_EPISODES, SMOOTHING = 100, 0.99
 
 
 class Keys(NamedTuple):
@@ -50,9 +48,7 @@ class Finished(NamedTuple):
     under_way: Array  # []  the rewards so far of the episode under way; it outlives the page
     count: Array  # []  episodes that ended in this page
     returns: Array  # []  the sum of their returns
-    latest: (
-        Array  # [LAST_EPISODES]  the returns of the last episodes, a ring by number of episode; 0 where there were none
-    )
+    latest: Array  # [LAST_EPISODES]  returns of the last episodes, a ring by number of episode; 0 where there were none
     ever: Array  # []  episodes that ended since the beginning
     average: Array  # []  moving average of returns: an episode adds 1 − SMOOTHING of its own; begins at 0
 

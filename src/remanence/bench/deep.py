@@ -30,6 +30,7 @@ from remanence.lanes import Driver, Progress
 from remanence.life import Setting
 from remanence.networks import Network, mlp, stacked
 from remanence.streams import Stream
+from remanence.trees import bytes_of
 from remanence.types import Key, Steps, TimeStep
 from remanence.worlds import TWO_ROOMS_TASKS, Rooms, two_rooms
 
@@ -139,9 +140,9 @@ def whole_lives(plan: Plan, networks: dict[str, Network]) -> list[Row]:
             Row(f"{name}: share of the time that is the world's", 100 * rate / world_alone, "%", "at most"),
             Row(
                 f"{name}: replay memory of a lane",
-                _bytes(state.replay) / 2**20,
+                bytes_of(state.replay) / 2**20,
                 "MiB",
-                f"of {_bytes(state) / 2**20:.3g} in all",
+                f"of {bytes_of(state) / 2**20:.3g} in all",
             ),
         ]
     return rows
@@ -201,8 +202,4 @@ def _step_seconds(world: Any, agent: Agent, hypers: Any) -> tuple[float, float]:
 
     driver.run([hypers] * LANES, list(range(LANES)), note)
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(times[1:])]
-    return 1.0 / max(rates), _bytes(jax.eval_shape(agent.init, jax.random.key(0), hypers))
-
-
-def _bytes(form: Any) -> float:
-    return float(sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(form)))
+    return 1.0 / max(rates), bytes_of(jax.eval_shape(agent.init, jax.random.key(0), hypers))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,6 +191,27 @@ class Continual:
 
 
 Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
+
+
+def printed_values(
+    permanent_transient: Mapping[float, Sequence[float]],
+    transient_lrs: Sequence[float],
+    plain: Mapping[str, Sequence[float]],
+    plain_lrs: Sequence[float],
+) -> dict[tuple[str, tuple[float, ...]], float]:
+    """The tables of App. C.4 as the paper prints them: what stands there for (contender, its searched values).
+
+    A row of PT-DQN's table belongs to a permanent step size, and has the transient ones for each decay in turn.
+    """
+    columns = [(transient, decay) for decay in DECAYS for transient in transient_lrs]
+    of_pt = {
+        ("PT-DQN", (permanent, *column)): value
+        for permanent, row in permanent_transient.items()
+        for column, value in zip(columns, row, strict=True)
+    }
+    return of_pt | {
+        (name, (lr,)): value for name, row in plain.items() for lr, value in zip(plain_lrs, row, strict=True)
+    }
 
 
 def against_rivals(results: Results, metric: str, what: str) -> dict[str, Claim]:

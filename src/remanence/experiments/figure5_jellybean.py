@@ -15,7 +15,7 @@ from jax import Array
 from remanence.agents import Agent, PTHypers
 from remanence.agents.deep import Training
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
-from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals
+from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, printed_values
 from remanence.life import Moment, Probe
 from remanence.networks import Network, mlp
 from remanence.report.figures import Line, learning_curves
@@ -51,12 +51,7 @@ _PRINTED_PLAIN = {
     "DQN-multihead": (0.037, 0.135, 0.247, 0.245),
     "DQN-large-buffer": (0.025, 0.055, 0.055, 0.031),
 }
-PRINTED: dict[tuple[str, tuple[float, ...]], float] = {
-    ("PT-DQN", (permanent, transient, decay)): row[4 * i + j]
-    for permanent, row in _PRINTED_PT.items()
-    for i, decay in enumerate(DECAYS)
-    for j, transient in enumerate(STEP_SIZES)
-} | {(name, (lr,)): value for name, row in _PRINTED_PLAIN.items() for lr, value in zip(STEP_SIZES, row, strict=True)}
+PRINTED = printed_values(_PRINTED_PT, STEP_SIZES, _PRINTED_PLAIN, STEP_SIZES)
 
 
 def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:

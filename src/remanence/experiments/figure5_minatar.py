@@ -14,7 +14,7 @@ from jax import Array
 from remanence.agents import PTHypers
 from remanence.agents.deep import Training
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
-from remanence.experiments.deep import DECAYS, Continual, against_rivals
+from remanence.experiments.deep import Continual, against_rivals, printed_values
 from remanence.life import Moment
 from remanence.networks import Network, conv, dense, flatten, relu, sequence
 from remanence.probes import latest_returns
@@ -45,12 +45,7 @@ _PRINTED_PLAIN = {
     "DQN-multihead": (8.72, 14.93, 15.68, 8.54),
     "DQN-large-buffer": (6.78, 11.44, 10.70, 4.56),
 }
-PRINTED: dict[tuple[str, tuple[float, ...]], float] = {
-    ("PT-DQN", (permanent, transient, decay)): row[3 * i + j]
-    for permanent, row in _PRINTED_PT.items()
-    for i, decay in enumerate(DECAYS)
-    for j, transient in enumerate(TRANSIENT_STEP_SIZES)
-} | {(name, (lr,)): value for name, row in _PRINTED_PLAIN.items() for lr, value in zip(STEP_SIZES, row, strict=True)}
+PRINTED = printed_values(_PRINTED_PT, TRANSIENT_STEP_SIZES, _PRINTED_PLAIN, STEP_SIZES)
 
 
 def network(world: MinAtarGames, filters: int, width: float, outputs: int) -> Network:

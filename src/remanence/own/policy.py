@@ -20,6 +20,7 @@ from remanence import __version__
 from remanence.errors import UserError, disk_errors
 from remanence.own.recipes import RECIPES, Made, Recipe
 from remanence.own.spaces import Spaces
+from remanence.trees import named
 
 FORMAT = 1
 ABOUT = "about"  # the array that holds everything but weights, as JSON
@@ -84,7 +85,7 @@ class Policy:
             "tasks": self.tasks,
             **self.about,
         }
-        arrays = {f"weights{name}": np.asarray(leaf) for name, leaf in _named(self.state)}
+        arrays = {f"weights{name}": np.asarray(leaf) for name, leaf in named(self.state)}
         partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -121,10 +122,10 @@ def load_policy(path: str | Path) -> Policy:
         name, tasks = about.pop("name"), about.pop("tasks")
         made = recipe.make(spaces, tasks)
         form = jax.eval_shape(lambda: weights_of(made.agent.init(jax.random.key(0), made.hypers)))
-        leaves = [arrays[f"weights{where}"] for where, _ in _named(form)]
+        leaves = [arrays[f"weights{where}"] for where, _ in named(form)]
         fits = all(
             (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
-            for leaf, (_, wanted) in zip(leaves, _named(form), strict=True)
+            for leaf, (_, wanted) in zip(leaves, named(form), strict=True)
         )
         if not fits or len(leaves) != len(arrays):
             raise ValueError("weights")
@@ -157,10 +158,6 @@ def weights_of(state: Any) -> Any:
 def _many(inspect: Callable[[Any, Any], dict]) -> Callable[[Any, Any], dict]:
     """`inspect` for many observations at once, compiled once for each agent."""
     return jax.jit(jax.vmap(inspect, in_axes=(None, 0)))
-
-
-def _named(tree: Any) -> list[tuple[str, Any]]:
-    return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree.leaves_with_path(tree)]
 
 
 def _rebuilt(kind: type, values: dict[str, Any]) -> Any:

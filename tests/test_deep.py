@@ -109,7 +109,7 @@ def test_algorithm_4_line_by_line(cache: bool) -> None:
     def q(weights: tuple[np.ndarray, np.ndarray], s: np.ndarray) -> np.ndarray:
         return s @ weights[0] + weights[1]
 
-    B, D, updates = [], [], 0
+    B, D = [], []
     for t, one in enumerate(seen):
         s, a, r, discount, following = (np.asarray(part, np.float64) for part in one[:5])
         B = [*B, (s, int(a), r, discount, following)][-6:]  # line 7
@@ -124,8 +124,7 @@ def test_algorithm_4_line_by_line(cache: bool) -> None:
             gradient[:, aj] += -2 * error * sj / BATCH  # line 11
             bias_gradient[aj] += -2 * error / BATCH
         T, t_bias = T - 0.1 * gradient, t_bias - 0.1 * bias_gradient
-        updates += 1
-        if updates % 3 == 0:  # line 12
+        if (t + 1) % 3 == 0:  # line 12
             target = (T.copy(), t_bias.copy())
     np.testing.assert_allclose(flat(state.transient), flat((T, t_bias)), rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(flat(state.target), flat(target), rtol=2e-5, atol=1e-6)
@@ -215,15 +214,30 @@ def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> N
     agent = tiny_pt_dqn(training=Training("adam", batch=4, replay=12, target_period=2))
     born = agent.init(make_key(1), HYPERS)
     early = feed(agent, HYPERS, transitions(3), born)
-    assert int(early.steps) == 0
+    assert int(early.steps) == 3
     np.testing.assert_array_equal(flat((early.transient, early.moments)), flat((born.transient, born.moments)))
     state = feed(agent, HYPERS, transitions(9), born)
-    assert int(state.steps) == 6
+    assert int(state.steps) == 9
     waiting = feed(agent, HYPERS, [transitions(10)[-1]._replace(real=jnp.bool_(False))], state)
     for part in ("transient", "moments", "target", "age", "recent", "steps"):
         np.testing.assert_array_equal(flat(getattr(waiting, part)), flat(getattr(state, part)))
     assert int(waiting.replay.count) == int(state.replay.count)
     assert int(waiting.visited.count) == int(state.visited.count)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(follows: bool) -> None:
+    """Copies after steps 3, 6, 9 though learning begins with the fourth; consolidation falls on the third copy."""
+    agent = tiny_pt_dqn(
+        training=Training(batch=4, replay=12, target_period=3),
+        forgetting=Forgetting(DECAY, replay=False, moments=False, target=follows),
+    )
+    after = [feed(agent, HYPERS, transitions(n)) for n in range(10)]
+    for n, copied in [(5, 3), (6, 6), (8, 6), (9, 9)]:
+        np.testing.assert_array_equal(flat(after[n].target), flat(after[copied].transient))
+    forgotten = jax.jit(agent.consolidate)(after[9], HYPERS, make_key(0))
+    np.testing.assert_allclose(flat(forgotten.transient), HYPERS.decay * flat(after[9].transient), rtol=1e-6)
+    np.testing.assert_array_equal(flat(forgotten.target), flat((forgotten if follows else after[9]).transient))
 
 
 def test_stacked_frames_reach_the_network_alike() -> None:

@@ -126,11 +126,17 @@ def test_older_episodes_no_longer_count() -> None:
 
 def test_a_switch_may_cut_an_episode_off() -> None:
     """Step 8 is the second of an episode: it is the last one, but its discount stays, and the next begins at the bottom."""
-    notes = live(notebook(), window=4, span=8, ends_episode=True).agents[0][0, :24]
+    outcome = live(notebook(), window=4, span=8, ends_episode=True)
+    notes = outcome.agents[0][0, :24]
     assert notes[:8, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert notes[:8, 4].tolist() == [0, 0, 1, 0, 0, 1, 0, 1]
     assert notes[7, 3] == 0.5
     assert notes[8, 0] == 0
+    # What it had brought by then is not a return: of each task two whole episodes count.
+    record = {name: values[0].tolist() for name, values in outcome.record.items()}
+    assert record["episodes"] == record["count"] == [1, 1] * 3
+    assert record["return_window"] == [3, 3, 30, 30, 3, 3]
+    assert record["return"][-1] == (4 * 3 + 2 * 30) / 6
 
 
 @pytest.mark.parametrize("round_steps", [1, 4, 5])

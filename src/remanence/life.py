@@ -43,7 +43,10 @@ class Keys(NamedTuple):
 
 
 class Finished(NamedTuple):
-    """What became of episodes, where pages are windows of steps. A return is here a plain sum of rewards."""
+    """What became of episodes, where pages are windows of steps. A return is here a plain sum of rewards.
+
+    An episode that a switch cuts off is not among them.
+    """
 
     under_way: Array  # []  the rewards so far of the episode under way; it outlives the page
     count: Array  # []  episodes that ended in this page
@@ -174,6 +177,7 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
     action = agent.act(life.agent, hypers, show(life.obs), k_act)
     with taking_part(awake):
         world_state, seen = world.step(k_world, life.world, action, task)
+    completed = seen.last
     if setting.by_steps and stream.ends_episode:  # cut off, not ended: what follows is still worth something
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.span.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, real=awake)
@@ -188,7 +192,7 @@ def interact(setting: Setting, hypers: Hypers, life: Life) -> Life:
     )
     if setting.by_steps:
         moved = moved._replace(
-            finished=choose(awake, _count(life.finished, seen), life.finished),
+            finished=choose(awake, _count(life.finished, seen, completed), life.finished),
             ended=life.ended | (awake & (moved.step % setting.window == 0)),
         )
         if not is_endless(world):
@@ -276,15 +280,15 @@ def _none_finished() -> Finished:
     return Finished(none, jnp.int32(0), none, jnp.zeros(LAST_EPISODES, jnp.float32), jnp.int32(0), none)
 
 
-def _count(finished: Finished | None, seen: TimeStep) -> Finished:
+def _count(finished: Finished | None, seen: TimeStep, completed: Array) -> Finished:
     assert finished is not None
     so_far = finished.under_way + seen.reward
     place = finished.ever % LAST_EPISODES
     return Finished(
         under_way=jnp.where(seen.last, 0.0, so_far),
-        count=finished.count + seen.last,
-        returns=finished.returns + jnp.where(seen.last, so_far, 0.0),
-        latest=finished.latest.at[place].set(jnp.where(seen.last, so_far, finished.latest[place])),
-        ever=finished.ever + seen.last,
-        average=jnp.where(seen.last, SMOOTHING * finished.average + (1 - SMOOTHING) * so_far, finished.average),
+        count=finished.count + completed,
+        returns=finished.returns + jnp.where(completed, so_far, 0.0),
+        latest=finished.latest.at[place].set(jnp.where(completed, so_far, finished.latest[place])),
+        ever=finished.ever + completed,
+        average=jnp.where(completed, SMOOTHING * finished.average + (1 - SMOOTHING) * so_far, finished.average),
     )

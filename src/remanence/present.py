@@ -36,7 +36,11 @@ def continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]
 
     if not results.metrics or not results.switches or len(results.contenders) > MOST_IN_TABLE:
         return {}
-    return {"continual": continual_chart(results, results.first_metrics(experiment.headline)[0])}
+    return {"continual": continual_chart(results, _continual_metric(experiment, results))}
+
+
+def _continual_metric(experiment: Experiment, results: Results) -> str:
+    return results.first_metrics((experiment.continual, *experiment.headline))[0]
 
 
 def as_json(experiment: Experiment, results: Results, seconds: float | None) -> dict[str, Any]:
@@ -61,7 +65,7 @@ def show_results(experiment: Experiment, results: Results) -> None:
     if results.metrics:
         print_rich(summary_table(results, experiment.headline))
         if len(results.contenders) <= MOST_IN_TABLE:
-            print_rich(continual_table(results, results.first_metrics(experiment.headline)[0]))
+            print_rich(continual_table(results, _continual_metric(experiment, results)))
     claims = experiment.claims(results)
     if claims:
         print_rich(claims_table(claims))

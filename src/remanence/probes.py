@@ -92,6 +92,7 @@ def latest_returns(moment: Moment) -> dict[str, Array]:
     return             mean return of the last 100 episodes, fewer if there were not so many yet, 0 before the first ends
     return_average     moving average over episodes, R ← 0.99 R + 0.01 G, from 0; as in the released code
     return_window      mean return of the episodes that ended in the window; 0 if none did
+    episodes           how many did; one that a switch cut off counts nowhere
     reward_rate        reward per step of the window
     """
     done = moment.finished
@@ -100,6 +101,7 @@ def latest_returns(moment: Moment) -> dict[str, Array]:
         "return": jnp.sum(done.latest) / jnp.clip(done.ever, 1, LAST_EPISODES),
         "return_average": done.average,
         "return_window": done.returns / jnp.maximum(done.count, 1),
+        "episodes": done.count.astype(jnp.float32),
         "reward_rate": moment.tally.reward / jnp.maximum(moment.tally.steps, 1),
     }
 

@@ -63,6 +63,9 @@ class Forgetting:
     """whether the replay memory is emptied"""
     moments: bool = True
     """whether the optimiser's moments begin anew"""
+    target: bool = False
+    """whether the target network follows decayed weights at once, or with its next copy (Algorithm 4). It always follows redrawn
+    ones, because a target from before would teach the old task"""
 
 
 @dataclass(frozen=True)
@@ -93,7 +96,7 @@ class DeepState(NamedTuple):
     visited: Any  # D: a ring, or () without a permanent part
     recent: Array  # [frames − 1, *frame] the frames before this one in the episode; zero where there were none
     age: Array  # [] how many steps the episode has lasted
-    steps: Array  # [] learned from
+    steps: Array  # [] lived
     lost: Array  # [] visits that did not fit in D
 
 
@@ -207,9 +210,9 @@ def deep_agent(
         transient, moments = _descend(
             rule, jax.grad(loss)(state.transient), state.transient, state.moments, _lr(hypers), ready
         )
-        steps = state.steps + ready
+        steps = state.steps + transition.real
         if training.target_period:
-            synced = ready & (steps % training.target_period == 0)
+            synced = transition.real & (steps % training.target_period == 0)
             # Lanes that keep the same time pay for the copy only when it is made.
             target = jax.lax.cond(
                 longest(synced.astype(jnp.int32)) > 0,
@@ -251,10 +254,10 @@ def deep_agent(
             state = absorb(state, hypers, k_absorb)
         if forgetting.weights == REDRAW:
             state = state._replace(transient=parts.redraw(k_redraw, state.transient))
-            if training.target_period:  # a target from before would teach the old task
-                state = state._replace(target=state.transient)
         elif forgetting.weights == DECAY:
             state = state._replace(transient=jax.tree.map(lambda leaf: hypers.decay * leaf, state.transient))
+        if training.target_period and (forgetting.target or forgetting.weights == REDRAW):
+            state = state._replace(target=state.transient)
         if forgetting.moments:
             state = state._replace(moments=rule.init(state.transient))
         if forgetting.replay:
@@ -402,15 +405,20 @@ def pt_dqn(
     training: Training,
     consolidation: Consolidation,
     rhythm: Rhythm,
+    target_follows: bool = False,
 ) -> Agent:
-    """PT-DQN for a continual life (Algorithm 4): two networks, the transient one decayed by λ; B and the moments are kept."""
+    """PT-DQN for a continual life (Algorithm 4): two networks, the transient one decayed by λ; B and the moments are kept.
+
+    Args:
+        target_follows: whether the target network is decayed at once, not with its next copy.
+    """
     return deep_agent(
         CONTROL,
         side_by_side(permanent, transient),
         behaviour,
         example_obs,
         training,
-        Forgetting(DECAY, replay=False, moments=False),
+        Forgetting(DECAY, replay=False, moments=False, target=target_follows),
         consolidation,
         rhythm,
     )

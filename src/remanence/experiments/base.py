@@ -141,6 +141,8 @@ class Experiment:
     """how long the paper preset takes on two cores"""
     headline: tuple[str, ...] = ()
     """the metrics a reader looks at first"""
+    continual: str = ""
+    """the metric that jumpstart and its kin are computed from; the first of the headline if not given"""
     remarks: tuple[str, ...] = ()
     """what a reader must know to judge the result"""
     sweep_of: str = ""

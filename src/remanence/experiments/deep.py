@@ -120,6 +120,8 @@ class Continual:
     """steps between two consolidations"""
     tasks: int
     epsilon: float
+    target_follows: bool
+    """whether the target network is decayed together with the transient one, as in the released code, or with its next copy"""
     plain_search: tuple[float, ...]
     permanent_search: tuple[float, ...]
     transient_search: tuple[float, ...]
@@ -146,7 +148,7 @@ class Continual:
         return Contender(agent, TDHypers(lr), self._form(net, training), {"lr": self.plain_search})
 
     def multihead(self, lr: float) -> Contender:
-        """DQN with a head per task. It alone is told which task is live, and empties its memory when that changes."""
+        """DQN with a head per task. It alone is told which task is live, and empties its memory at every switch."""
         net = self.network(1.0, self.tasks * self.actions)
         agent = dqn(
             net, epsilon_greedy(self.epsilon), self.example_obs, self.training, resetting(False), heads=self.tasks
@@ -161,13 +163,15 @@ class Continual:
         batches = max(1, self.period // training.batch - 1)  # as in the released code
         absorbing = Consolidation("sgd", buffer=self.period, in_order=True, most_batches=batches, cache=True)
         behaviour = epsilon_greedy(self.epsilon)
-        agent = pt_dqn(net, net, behaviour, self.example_obs, training, absorbing, Steps(self.period))
+        rhythm = Steps(self.period)
+        agent = pt_dqn(net, net, behaviour, self.example_obs, training, absorbing, rhythm, self.target_follows)
         form = self._form(
             net,
             training,
             weights=2 * net.size,
             consolidates=f"every {self.period} steps, SGD, one pass in order over the visits since",
             forgets="all transient weights and biases are multiplied by λ; replay and moments are kept",
+            target="decayed at once" if self.target_follows else "decayed with its next copy",
         )
         search = {
             "permanent_lr": self.permanent_search,

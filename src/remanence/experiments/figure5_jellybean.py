@@ -79,7 +79,12 @@ def _capacity_contenders(make: Continual) -> dict[str, Contender]:
 
 
 def jellybean_plan(
-    rules: JellyBean, contenders: Field, segments: int = SEGMENTS, seeds: int = 30, period: int = PERIOD
+    rules: JellyBean,
+    contenders: Field,
+    segments: int = SEGMENTS,
+    seeds: int = 30,
+    period: int = PERIOD,
+    target_follows: bool = False,
 ) -> Plan:
     world = JellyBeanWorld(rules)
     make = Continual(
@@ -91,6 +96,7 @@ def jellybean_plan(
         period=period,
         tasks=len(REWARDS),
         epsilon=0.1,
+        target_follows=target_follows,
         plain_search=STEP_SIZES,
         permanent_search=PERMANENT_STEP_SIZES,
         transient_search=STEP_SIZES,
@@ -147,7 +153,7 @@ def _shrunk(contenders: Field) -> Plan:
 def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict[str, Callable[[], Plan]]:
     return {
         PAPER: lambda: jellybean_plan(preset("paper"), contenders, segments, seeds),
-        RELEASED: lambda: jellybean_plan(preset("released"), contenders, segments, seeds),
+        RELEASED: lambda: jellybean_plan(preset("released"), contenders, segments, seeds, target_follows=True),
         SMOKE: lambda: _shrunk(contenders),
     }
 

@@ -94,7 +94,8 @@ def learning_curves(
         .encode(x="tick:Q")
     )
     smoothed = f", each point the mean of {smooth}" if smooth > 1 else ""
-    switches = "; dashed rules: the task changes" if results.switches else ""
+    change = "a task is drawn anew" if None in results.description["stream"]["order"] else "the task changes"
+    switches = f"; dashed rules: {change}" if results.switches else ""
     subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}{switches}"
     return alt.layer(rules, band, curve).properties(
         width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
@@ -104,8 +105,8 @@ def learning_curves(
 def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
     """Jumpstart, recovery, forgetting and transfer of every contender, with the paper's 90 % intervals (docs/metrics.md)."""
     meaning = {
-        "jumpstart": "first episode after a switch",
-        "recovery": "episodes to recover",
+        "jumpstart": f"first {results.tick} after a switch",
+        "recovery": f"{results.tick}s to recover",
         "forgetting": "lost when a task returns",
         "transfer": "gain over the reset variant",
     }

@@ -14,23 +14,25 @@ from remanence.results.store import Results
 LAST_SHARE = 0.2  # of a segment: what was learned by then
 
 
-def returns_per_game(results: Results, games: Sequence[str], metric: str, game: str) -> alt.TopLevelMixin:
+def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.TopLevelMixin:
     """A panel per game: what each contender's episodes brought at the end of segments in which it was live.
 
     Args:
-        metric: the curve of returns.
         game: the curve that tells which game was live.
     """
     rows = []
     for name in results.contenders:
-        ends = _ends_of_segments(results.matrix(name, metric), results.segment_length)
+        episodes = results.matrix(name, "episodes")
+        brought = _ends_of_segments(episodes * results.matrix(name, "return_window"), results.segment_length)
+        ended = _ends_of_segments(episodes, results.segment_length)
         live = results.matrix(name, game)[:, results.segment_length - 1 :: results.segment_length].astype(int)
         for number, title in enumerate(games):
-            mine = live == number
+            mine = (live == number) & (ended > 0)  # where no episode ended there is nothing to tell
             seeds = mine.any(axis=1)
             if not seeds.any():
                 continue
-            per_seed = np.where(mine, ends, 0.0).sum(axis=1)[seeds] / mine.sum(axis=1)[seeds]
+            returns = np.where(mine, brought / np.maximum(ended, 1), 0.0)
+            per_seed = returns.sum(axis=1)[seeds] / mine.sum(axis=1)[seeds]
             mean, low, high = normal_interval(per_seed)
             rows.append(
                 {
@@ -68,6 +70,6 @@ def returns_per_game(results: Results, games: Sequence[str], metric: str, game: 
 
 
 def _ends_of_segments(curves: np.ndarray, length: int) -> np.ndarray:
-    """[seeds, ticks] -> [seeds, segments] the mean of the last share of each."""
+    """[seeds, ticks] -> [seeds, segments] the sum over the last share of each."""
     last = max(1, round(length * LAST_SHARE))
-    return curves.reshape(len(curves), -1, length)[:, :, -last:].mean(axis=2)
+    return curves.reshape(len(curves), -1, length)[:, :, -last:].sum(axis=2)

@@ -109,8 +109,8 @@ def _summary_table(results: Results, headline: Sequence[str]) -> str:
     return (
         f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyper-parameters</th>{head}</tr><tr>{subhead}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
-        "<p class=note>“After a switch” and “before the next”: means over segments of the first and the last episode; the first "
-        "segment, which follows no switch, counts only in the latter.</p>"
+        f"<p class=note>“After a switch” and “before the next”: means over segments of the first and the last {results.tick}; "
+        "the first segment, which follows no switch, counts only in the latter.</p>"
     )
 
 

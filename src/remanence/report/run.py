@@ -12,7 +12,7 @@ from remanence.results.store import Results
 
 PARAMETER = "parameter"
 # What curves are called on an axis; others by their own name.
-LABELS = {"return": "return of an episode", "reward_rate": "reward per step", "episode_length": "steps of an episode"}
+LABELS = {"return": "return per episode", "reward_rate": "reward per step", "episode_length": "steps of an episode"}
 WIDTH = 560
 
 

@@ -88,6 +88,11 @@ class Results:
         return next(iter(self.description["stream"]["span"].values())) // self.description.get("window", 1)
 
     @property
+    def tick(self) -> str:
+        """What a tick of a curve is: an episode, or a window of steps."""
+        return "episode" if "episodes" in self.description["stream"]["span"] else "window"
+
+    @property
     def ticks(self) -> int:
         """How many ticks a curve has."""
         return len(self.description["stream"]["order"]) * self.segment_length

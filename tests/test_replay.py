@@ -45,11 +45,12 @@ def filled(
 )
 @settings(max_examples=30, deadline=None)
 def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dtype: type) -> None:
-    """All of them, oldest first. Frames from before the episode are zero; so are those that the ring no longer has."""
+    """All of them, oldest first. Frames from before the episode are zero. So are those that the ring has lost, and that is told."""
     replay, ring, told = filled(frames, lengths, dtype)
     read = replay.read(ring, jnp.arange(len(told)))
     assert read.extras["number"].tolist() == [number for _, _, number, _ in told]
-    assert read.whole.all()
+    before = [t for length in lengths for t in range(length)][-CAPACITY:]
+    assert read.whole.tolist() == [min(t, frames - 1) <= age for age, t in enumerate(before)]
     for age, (stack, following, number, _) in enumerate(told):
         kept = [frame if frames - 1 - i <= age else np.zeros_like(frame) for i, frame in enumerate(stack)]
         expected = np.concatenate(kept, axis=-1)
@@ -126,6 +127,22 @@ def test_draws_are_uniform(function) -> None:
     else:
         repeated = np.mean([len(set(one)) < 3 for one in drawn.tolist()])
         assert repeated == pytest.approx(1 - 0.8 * 0.6, abs=0.02)
+
+
+@pytest.mark.parametrize("following", [APART, CHAINED])
+def test_a_memory_emptied_in_the_middle_of_an_episode_knows_what_it_lacks(following: str) -> None:
+    """Of stacks of three frames, the first two after the emptying are not whole: their frames were there, and are gone."""
+    replay = make_replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, following=following)
+    ring = replay.begin()
+    for t in range(9):
+        if t == 4:
+            ring = memory.emptied(ring)
+        now, then = (Seen(jnp.array([True]), jnp.int32(t + i)) for i in (0, 1))
+        ring = replay.note(ring, now, then, {"number": t}, jnp.bool_(False), jnp.bool_(True))
+    read = replay.read(ring, jnp.arange(5))
+    assert read.extras["number"].tolist() == [4, 5, 6, 7, 8]
+    assert read.whole.tolist() == [False, False, True, True, True]
+    assert read.obs.sum(axis=1).tolist() == [1, 2, 3, 3, 3]
 
 
 def test_samples_come_from_what_is_there() -> None:

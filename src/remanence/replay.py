@@ -1,7 +1,7 @@
 """Experience replay: a ring of transitions, packed and stacked as needed, as pure functions.
 
 Binary observations are kept as bits. With several frames per input, every frame is kept once and stacks are put together when
-sampled; frames from before the episode are zero, and transitions whose earlier frames are gone are not sampled.
+sampled; frames from before the episode are zero, and transitions whose earlier frames are gone are not sampled or not `whole`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sample(NamedTuple):
     known: Any  # leaves [batch, ...]
     next_known: Any
     extras: Any
-    whole: Array  # [batch] False where the next state is not known
+    whole: Array  # [batch] False where the next state, or a frame of this one, is not known
 
 
 def codec(example: ArrayLike) -> Codec:
@@ -156,6 +156,7 @@ def make_replay(
             return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
         back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
         there = (back <= now["before"][:, None]) & (back <= ages[:, None])
+        whole &= now["before"] <= ages  # else it began before the memory was emptied
         earlier = ring.items["now"]["frame"][(slots[:, None] - back) % slots_in_all]
         earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
         seen = [earlier, now["frame"][:, None], *([] if following == WITHOUT else [then["frame"][:, None]])]

@@ -286,7 +286,8 @@ def deep_agent(
             goal = sample.extras["value"] + parts.transient(state.transient, sample.obs)[rows, output]
 
             def loss(weights: Any) -> Array:
-                return jnp.mean((goal - parts.permanent(weights, state.transient, sample.obs)[rows, output]) ** 2)
+                error = goal - parts.permanent(weights, state.transient, sample.obs)[rows, output]
+                return jnp.mean(jnp.where(sample.whole, error, 0.0) ** 2)
 
             gradient = jax.grad(loss)(permanent)
             return _descend(permanent_rule, gradient, permanent, moments, hypers.permanent_lr, i < count)

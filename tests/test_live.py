@@ -121,6 +121,8 @@ def test_switches_between_environments() -> None:
     np.testing.assert_array_equal(kept["obs"][0::10, 1], 0)
     np.testing.assert_array_equal(kept["obs"][0:10, 0], kept["obs"][10:20, 0])
     assert kept["obs"][20, 0] == kept["obs"][9, 0] + 1
+    # Episodes of 4, 3 and 3 of 4 steps in the first two segments, of 3, 4 and 3 in the others: two are cut off, and no returns.
+    assert (kept["last"].sum(), curve(results, "episodes").sum()) == (12, 10)
     assert results.description["stream"]["tasks"] == ["low", "high"]
 
 

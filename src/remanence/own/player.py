@@ -29,8 +29,8 @@ class Player:
     """One lane in its environments, of which it has one for each source.
 
     After every step the task and the parameter of the next one are put in place, before a reset if an episode is over: parameters
-    that only count from a reset on are then in force. Where a switch cuts an episode off it has not truly ended, and its
-    last step says so.
+    that only count from a reset on are then in force. Where a switch cuts an episode off it has not truly ended: its last step
+    says so, and what it brought is no return.
     """
 
     def __init__(
@@ -62,9 +62,11 @@ class Player:
         self.rewards[-1] += reward
         self._return += reward
         self.steps += 1
-        last = bool(terminated or truncated) or self._is_cut()
-        if last:
+        over = bool(terminated or truncated)
+        last = over or self._is_cut()
+        if over:
             self.episodes.append(Episode(self.steps, self.steps - self._since, self._return))
+        if last:
             self._since, self._return = self.steps, 0.0
         self._make_ready()
         return Seen(obs, reward, 0.0 if terminated else self.discount, last, self._reset() if last else obs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import subprocess
 import sys
+import textwrap
 import warnings
 from typing import Any
 
@@ -379,6 +380,23 @@ def test_the_stream_of_games_is_the_papers() -> None:
 def test_schedules_can_be_given_anew() -> None:
     stream = make("JellyBeanStream", episodes=3, order=(1,), ends_episode=True).env.env.stream  # type: ignore[attr-defined]
     assert (stream.span, stream.order, stream.ends_episode) == (Episodes(3), (1,), True)
+
+
+def test_a_fork_is_told_that_it_cannot_work() -> None:
+    program = """
+        import os, gymnasium
+        import remanence.environments
+        gymnasium.make("remanence/CornerGrid-v0")
+        if os.fork() == 0:
+            try:
+                gymnasium.make("remanence/CornerGrid-v0")
+            except remanence.errors.UserError as error:
+                print(error, flush=True)
+            os._exit(0)
+        os.wait()
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=120)
+    assert 'vector_kwargs={"context": "spawn"}' in done.stdout
 
 
 def test_everything_is_registered() -> None:

@@ -24,6 +24,10 @@ from remanence.agents.behaviour import epsilon_greedy
 from remanence.errors import UserError
 from remanence.lanes import Driver
 from remanence.life import Setting
+from remanence.own.changes import Steady
+from remanence.own.live import _window
+from remanence.own.recipes import _network
+from remanence.own.sources import Source
 from remanence.own.spaces import read_spaces
 from remanence.streams import Stream
 from remanence.types import Steps
@@ -267,6 +271,68 @@ def test_observations_as_agents_see_them() -> None:
         np.uint8,
         np.float32,
     ]
+
+
+def test_nothing_of_an_observation_is_lost() -> None:
+    def seen(space: gymnasium.Space, obs: Any) -> np.ndarray:
+        return read_spaces(space, spaces.Discrete(2)).encode(np.asarray(obs))
+
+    np.testing.assert_array_equal(seen(spaces.MultiDiscrete([2, 3], start=[5, -1]), [6, -1]), [0, 1, 1, 0, 0])
+    assert seen(spaces.Box(0, 2**40, (1,), np.int64), [2**31 + 5]) == np.float32(2**31 + 5)
+    frames = spaces.Box(0, 255, (8, 20, 20), np.uint8)
+    assert seen(frames, np.zeros((8, 20, 20), np.uint8)).shape == (20, 20, 8)
+    assert seen(spaces.Box(0, 1, (10, 10, 7), np.uint8), np.zeros((10, 10, 7), np.uint8)).shape == (10, 10, 7)
+
+
+@pytest.mark.parametrize(("brightest", "divided"), [(1, False), (255, True), (10, True)])
+def test_bytes_are_divided_by_what_their_space_allows(brightest: int, divided: bool) -> None:
+    read = read_spaces(spaces.Box(0, brightest, (5, 5, 2), np.uint8), spaces.Discrete(2))
+    layers = [name for name, *_ in _network(remanence.DQN(), read, 2).summary]
+    assert (f"divided by {brightest}" in layers) == divided
+
+
+@pytest.mark.parametrize(("steps", "points"), [(50_000, 100), (50_021, 50_021), (20_014, 10_007), (3_000, 100), (7, 7)])
+def test_a_curve_has_enough_points(steps: int, points: int) -> None:
+    assert steps // _window(None, Steady(steps).timetable(["one"])) == points
+
+
+def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
+    """Also in what is written to files, whose names may be strings."""
+    recipe = remanence.DQN(lr=np.float32(1e-3), batch=np.int64(8), replay=50, hidden=np.array([4]))  # type: ignore[arg-type]
+    results = quiet({7: recipe}, Corridor, np.int64(40), seeds=np.int64(2), discount=np.float32(0.9))
+    kept = remanence.load_results(str(results.save(tmp_path / "run")))
+    assert kept.contenders == ["7"]
+    assert len(kept.seeds) == 2
+    assert kept.policy("7").act(3) == results.policy("7").act(3)
+
+
+def test_a_value_is_set_when_it_changes_and_only_then() -> None:
+    given: list[Any] = [np.array([1.0, 2.0]), range(1000, 1002), [[1], [2]]]
+    for values in given:
+        calls: list[Any] = []
+        switches = remanence.Switches(lambda _, value, calls=calls: calls.append(value), values, every=10, segments=4)
+        quiet(notebook(), Script, switches)
+        trial = 5  # the beginning of every segment, and the last step
+        assert len(calls) == trial + 4
+
+
+def test_each_life_has_the_part_of_its_number() -> None:
+    """Whoever asks first."""
+    made = []
+
+    def pair() -> gymnasium.vector.SyncVectorEnv:
+        made.append([Script(), Script()])
+        return gymnasium.vector.SyncVectorEnv([lambda one=one: one for one in made[-1]])
+
+    source = Source(pair)
+    given = [source.next(lane) for lane in (1, 0, 0, 1)]
+    assert given == [made[0][1], made[0][0], made[1][0], made[1][1]]
+
+
+def test_our_worlds_go_by_their_names() -> None:
+    code = "import remanence; print(remanence.live('Random', 'remanence/CornerGrid-v0', 30, progress=False).lanes['steps'][0])"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "30"
 
 
 @pytest.mark.parametrize("kind", ["number", "choice", "picture"])

@@ -22,6 +22,9 @@ def _fresh() -> None:
     Script.made.clear()
 
 
+ONLY_ONE = Corridor()
+
+
 class Broken(Script):
     """Breaks the contract in one way."""
 
@@ -103,6 +106,7 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
         (("DQN", Script, 10.5), "a stream is a number of steps"),
         (("DQN", Script(), 10), "give a function that makes the environment"),
         (("DQN", [], 10), "no environment"),
+        (("DQN", lambda: ONLY_ONE, 10), "the same environment twice"),
         (("DQN", lambda: 3, 10), "is no gymnasium.Env but builtins.int"),
         (("DQN", "NoSuchEnv-v0", 10), "making the environment failed: NameNotFound"),
         (("DQN", [Script, Script], 10), "take turns by Switches"),

@@ -14,7 +14,7 @@ import pytest
 import remanence
 from remanence.errors import UserError
 from remanence.results.store import Results
-from test_live import Corridor, Script, notebook, quiet
+from scripted import Corridor, Script, notebook, quiet
 
 SMALL = {"hidden": (8,), "replay": 200, "batch": 16}
 OBS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
@@ -86,6 +86,7 @@ def test_networks_come_back_and_act_alike(lived: Results, tmp_path: Path) -> Non
 def test_an_agent_of_ones_own_acts_but_is_not_saved(tmp_path: Path) -> None:
     policy = quiet({"mine": notebook(10)}, Script, 10).policy("mine")
     assert policy.act(np.zeros(4, np.float32)) == 5
+    assert {policy.act(np.zeros(4, np.float32), greedy=False) for _ in range(20)} == {5}  # it always acts so
     with pytest.raises(UserError, match="agent of your own"):
         policy.save(tmp_path / "mine.npz")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,6 +18,19 @@ from remanence.errors import UserError
 from remanence.random import make_key, unwrap_keys, wrap_keys
 from remanence.types import Task, TimeStep, WorldState
 from remanence.worlds.base import World
+
+
+class _Process:
+    """What forks must know of this process: a child of one that has used JAX waits for ever for threads it does not have."""
+
+    used = lost = False
+
+
+def _forked() -> None:
+    _Process.lost = _Process.used
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 class Episode(NamedTuple):
@@ -92,6 +106,12 @@ class WorldEnv(gymnasium.Env[Any, int]):
             task: the one that is live.
             observation_space: only needed where observations are numbers with bounds.
         """
+        if _Process.lost:
+            raise UserError(
+                "this process was forked from one that had made a world already: start it anew instead, for a vector with "
+                'gymnasium.make_vec(…, vectorization_mode="async", vector_kwargs={"context": "spawn"})'
+            )
+        _Process.used = True
         self.world, self.tasks = world, tasks
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UserError(f"the render mode must be one of {self.metadata['render_modes']}; got '{render_mode}'")

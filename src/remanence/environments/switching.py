@@ -56,7 +56,7 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         """
         arguments = {"episodes": episodes, "steps": steps, "ends_episode": ends_episode, "observe_task": observe_task}
         RecordConstructorArgs.__init__(
-            self, order=order if order is None or order == DRAWN else tuple(order), **arguments
+            self, order=order if order is None or isinstance(order, str) else tuple(order), **arguments
         )
         gymnasium.Wrapper.__init__(self, env)
         self.stream = _stream(_tasked(env).num_tasks, _span(episodes, steps), order, observe_task, ends_episode)

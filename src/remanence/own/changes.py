@@ -129,8 +129,10 @@ class Switches:
         if elsewhere and self.ends_episode is False:
             raise UserError("an episode cannot go on in another environment: leave ends_episode out")
 
+        values = tuple(self.values)  # the same object whenever it is asked for
+
         def value(tick: int) -> Any:
-            return self.values[order[min(tick // span.count, len(order) - 1)]]
+            return values[order[min(tick // span.count, len(order) - 1)]]
 
         return Timetable(
             span,

@@ -38,7 +38,7 @@ Guest: TypeAlias = str | Recipe | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
 Stretch: TypeAlias = int | Steady | Drift | Switches
 
-POINTS = 100  # of a curve, if the length of a window is not given
+POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the length of a window is not given
 LONGEST_ROUND = 64
 SECONDS_BETWEEN_LOOKS = 0.2
 # A lane's state is there once while it lives and once more when lanes begin, and the program needs room to work.
@@ -75,8 +75,8 @@ def live(
     if not 0.0 <= discount <= 1.0:
         raise UserError(f"the discount must be between 0 and 1; got {discount}")
     makers = sources(env, adapter)
-    if isinstance(stream, int):
-        stream = Steady(stream)
+    if isinstance(stream, int | np.integer):
+        stream = Steady(int(stream))
     if not isinstance(stream, Steady | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     timetable = stream.timetable(list(makers))
@@ -188,7 +188,7 @@ def _guests(agents: Any) -> dict[str, Recipe | Made]:
     found: dict[str, Recipe | Made] = {}
     for name, guest in listed:
         one = _guest(guest)
-        name = name or (guest if isinstance(guest, str) else getattr(one, "name", "agent"))
+        name = str(name or (guest if isinstance(guest, str) else getattr(one, "name", "agent")))
         if name in found:
             raise UserError(f"two agents are called '{name}': give them names of their own, {{name: agent, …}}")
         found[name] = one
@@ -216,7 +216,7 @@ def _is_own(pair: tuple) -> bool:
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    numbers = list(range(seeds)) if isinstance(seeds, int) else [int(seed) for seed in seeds]
+    numbers = list(range(seeds)) if isinstance(seeds, int | np.integer) else [int(seed) for seed in seeds]
     if not numbers:
         raise UserError(f"at least one seed is needed; got {seeds}")
     if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
@@ -232,11 +232,11 @@ def _window(window: int | None, timetable: Timetable) -> int:
         return 1
     if window is None:
         wanted = max(1, timetable.ticks // POINTS)
-        divisors = [n for n in range(1, span + 1) if span % n == 0]
+        divisors = [n for n in range(1, max(1, timetable.ticks // FEWEST_POINTS) + 1) if span % n == 0]
         return min(divisors, key=lambda n: abs(math.log(n / wanted)))
     if window < 1 or span % window:
         raise UserError(f"a window must fit a whole number of times into {span} steps; got {window}")
-    return window
+    return int(window)
 
 
 def _driver(name: str, made: Made, world: GymnasiumWorld, timetable: Timetable, lanes: int, in_order: bool) -> Driver:
@@ -303,14 +303,14 @@ def _describe(
         "world": {
             "kind": "Gymnasium",
             "environments": environments,
-            "discount": discount,
+            "discount": float(discount),
             **dataclasses.asdict(spaces),
         },
         "stream": {
             "kind": type(stream).__name__,
             "tasks": list(timetable.names),
             "order": list(timetable.order),
-            "span": {type(timetable.span).__name__.lower(): timetable.span.count},
+            "span": {type(timetable.span).__name__.lower(): int(timetable.span.count)},
             "told": timetable.told,
             "ends_episode": timetable.cuts,
             "parameter": spoken if (spoken := getattr(timetable.change, "__name__", "")).isidentifier() else None,

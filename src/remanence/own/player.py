@@ -34,10 +34,17 @@ class Player:
     """
 
     def __init__(
-        self, sources: Sequence[Source], timetable: Timetable, spaces: Spaces, discount: float, window: int, seed: int
+        self,
+        sources: Sequence[Source],
+        timetable: Timetable,
+        spaces: Spaces,
+        discount: float,
+        window: int,
+        lane: int,
+        seed: int,
     ) -> None:
-        self.sources, self.timetable, self.spaces, self.discount, self.seed = sources, timetable, spaces, discount, seed
-        self.steps, self.window = 0, window
+        self.sources, self.timetable, self.spaces, self.discount = sources, timetable, spaces, discount
+        self.lane, self.seed, self.steps, self.window = lane, seed, 0, window
         self.episodes: list[Episode] = []
         self.rewards: list[float] = []
         """the sum of every window of so many steps"""
@@ -100,7 +107,7 @@ class Player:
             return
         self._ready_for, self._task = tick, self.timetable.task(tick)
         if self._number not in self._made:
-            self._made[self._number] = self.sources[self._number].next()
+            self._made[self._number] = self.sources[self._number].next(self.lane)
         if self.timetable.change is None:
             return
         value = self.timetable.value(tick)
@@ -122,7 +129,7 @@ class Players:
     def __init__(
         self, sources: Sequence[Source], timetable: Timetable, spaces: Spaces, discount: float, window: int
     ) -> None:
-        self._enter = lambda seed: Player(sources, timetable, spaces, discount, window, seed)
+        self._enter = lambda lane, seed: Player(sources, timetable, spaces, discount, window, lane, seed)
         self._numbers = itertools.count()
         self.players: dict[int, Player] = {}
         self.failure: BaseException | None = None
@@ -133,8 +140,8 @@ class Players:
         with self._watching():
             began = []
             for seed in seeds:
-                number, player = next(self._numbers), self._enter(seed)
-                self.players[number] = player
+                number = next(self._numbers)
+                self.players[number] = player = self._enter(number, seed)
                 began.append((number, player.begin()))
             return began
 

@@ -14,13 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from remanence import __version__
 from remanence.errors import UserError, disk_errors
 from remanence.own.recipes import RECIPES, Made, Recipe
 from remanence.own.spaces import Spaces
+from remanence.random import make_key
 from remanence.trees import named
+from remanence.types import Told
 
 FORMAT = 1
 ABOUT = "about"  # the array that holds everything but weights, as JSON
@@ -51,15 +54,17 @@ class Policy:
             greedy: a best action, the first of several; else as the agent behaved in its life, with `rng` for its luck.
             task: which task is live, for an agent that has a head for each.
         """
-        values = self.values(obs, task)["value"]
-        if values.ndim != 1:
+        seen, many = self.spaces.encode_many(obs)
+        if many:
             raise UserError(f"act takes one observation, of shape {self.spaces.given}; got {np.shape(obs)}")
-        best = int(values.argmax())
-        if not greedy:
+        if greedy:
+            action = self.values(obs, task)["value"].argmax()
+        else:
             rng = np.random.default_rng() if rng is None else rng
-            if rng.random() < getattr(self.recipe, "epsilon", 1.0):
-                best = int(rng.integers(self.spaces.actions))
-        return best + self.spaces.first_action
+            shown = Told(jnp.asarray(seen[0]), jnp.int32(self._head(task))) if self.made.agent.knows_task else seen[0]
+            key = make_key(int(rng.integers(2**32)))
+            action = _compiled(self.made.agent.act)(self.state, self.made.hypers, shown, key)
+        return int(action) + self.spaces.first_action
 
     def values(self, obs: Any, task: int | None = None) -> dict[str, np.ndarray]:
         """What the agent believes each action is worth, by part: "value", and for PT agents "permanent" and "transient".
@@ -100,9 +105,12 @@ class Policy:
     def _of_task(self, values: np.ndarray, task: int | None) -> np.ndarray:
         if not self.made.agent.knows_task:
             return values
+        return values.reshape(*values.shape[:-1], self.tasks, -1)[..., self._head(task), :]
+
+    def _head(self, task: int | None) -> int:
         if task is None or not 0 <= task < self.tasks:
             raise UserError(f"'{self.name}' has a head for each task: say task=, from 0 to {self.tasks - 1}")
-        return values.reshape(*values.shape[:-1], self.tasks, -1)[..., task, :]
+        return task
 
 
 def load_policy(path: str | Path) -> Policy:
@@ -152,6 +160,9 @@ def weights_of(state: Any) -> Any:
     if not set(WEIGHTS) <= set(fields):
         return state
     return state._replace(**{name: () for name in fields if name not in WEIGHTS})
+
+
+_compiled = lru_cache(maxsize=64)(jax.jit)  # once for each agent
 
 
 @lru_cache(maxsize=64)

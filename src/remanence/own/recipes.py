@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from remanence.agents.base import AT_SWITCH, Agent, Rhythm, check_hyper
 from remanence.agents.behaviour import epsilon_greedy
@@ -23,7 +24,6 @@ from remanence.types import Hypers, Steps
 from remanence.values import Value, linear, one_hot
 
 LARGE = 10  # how many times larger a large buffer is
-BYTES = 255.0  # what the bytes of pictures are divided by
 
 
 class Made(NamedTuple):
@@ -117,7 +117,7 @@ class Deep:
     epsilon: float = 0.1
     optimiser: str = "adam"
     scale: float | None = None
-    """observations are divided by this; None: images of bytes by 255, others by nothing"""
+    """observations are divided by this; None: images of bytes by the largest value their space allows, others by nothing"""
 
     def __post_init__(self) -> None:
         _check_numbers(self)
@@ -233,9 +233,14 @@ def named(name: str) -> Recipe:
 
 
 def _check_numbers(recipe: Any) -> None:
-    """Refuses numbers that can only be a mistake, when they are written down."""
+    """Refuses numbers that can only be a mistake, when they are written down; makes NumPy's numbers plain, as files need them."""
     for field in dataclasses.fields(recipe):
         value: Any = getattr(recipe, field.name)
+        if field.name == "hidden":
+            value = tuple(np.asarray(value).ravel().tolist())
+        elif isinstance(value, np.generic):
+            value = value.item()
+        object.__setattr__(recipe, field.name, value)
         if field.name.endswith("lr") or field.name == "decay":
             check_hyper(field.name, value)
         elif field.name in ("batch", "replay", "target_period", "period"):
@@ -271,7 +276,7 @@ def _network(recipe: Deep, spaces: Spaces, outputs: int) -> Network:
     layers: list[Layer] = []
     if spaces.kind == NUMBER:
         layers.append(_numbers(spaces.states))
-    elif scale := recipe.scale or (BYTES if (spaces.kind, spaces.dtype) == (IMAGE, "uint8") else None):
+    elif (scale := recipe.scale or (spaces.brightest if (spaces.kind, spaces.dtype) == (IMAGE, "uint8") else 1)) != 1:
         layers.append(_divided(scale))
     if spaces.kind == IMAGE:
         layers += _convolutions(min(spaces.shape[:2]))

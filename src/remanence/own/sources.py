@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -15,29 +16,47 @@ Adapter: TypeAlias = Callable[[Any], Any]  # wraps an environment
 class Source:
     """Gives one environment after the other.
 
-    The parts of a synchronous vector environment are given one by one, in their order: each life has its own, and what the
+    The parts of a synchronous vector environment are given one by one: each life has the part of its number, and what the
     vector would do at the end of an episode, which differs between vectors, does not matter.
     """
 
     def __init__(self, make: Maker, adapter: Adapter | None = None) -> None:
         self._make, self._adapter = make, adapter
-        self._waiting: list[Any] = []
+        self._waiting: dict[int, Any] = {}
+        self._parts = 1  # of what one call makes
+        self._vectors: list[Any] = []  # some vectors close their parts when nobody holds them any more
+        self._given: list[weakref.ref] = []
         self._lock = threading.Lock()
 
     def make(self) -> list[Any]:
         """What one call makes: a single environment, or the parts of a vector."""
+        from gymnasium import Env
         from gymnasium.vector import SyncVectorEnv
 
         made = self._make()
-        parts = list(made.envs) if isinstance(made, SyncVectorEnv) else [made]
+        parts = [made]
+        if isinstance(made, SyncVectorEnv):
+            self._vectors.append(made)
+            parts = list(made.envs)
+        for one in parts:
+            if isinstance(one, Env):
+                self._check_new(one.unwrapped)
         return parts if self._adapter is None else [self._adapter(one) for one in parts]
 
-    def next(self) -> Any:
-        """One that nobody had before, whichever device asks."""
+    def next(self, lane: int) -> Any:
+        """One for this life that nobody had before, whichever device asks."""
         with self._lock:
-            if not self._waiting:
-                self._waiting = self.make()
-            return self._waiting.pop(0)
+            if lane % self._parts not in self._waiting:
+                made = self.make()
+                self._waiting, self._parts = dict(enumerate(made)), len(made)
+            return self._waiting.pop(lane % self._parts)
+
+    def _check_new(self, env: Any) -> None:
+        if any(one() is env for one in self._given):
+            raise UserError(
+                "your function gave the same environment twice: it must make a new one whenever it is called"
+            )
+        self._given.append(weakref.ref(env))
 
 
 def sources(env: Any, adapter: Adapter | None) -> dict[str, Source]:
@@ -62,6 +81,8 @@ def _maker(env: Any) -> Maker:
     import gymnasium
 
     if isinstance(env, str):
+        import remanence.environments  # noqa: F401  our own worlds have names too
+
         return lambda: gymnasium.make(env)
     if isinstance(env, gymnasium.Env | gymnasium.vector.VectorEnv) or not callable(env):
         raise UserError(

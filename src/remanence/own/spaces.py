@@ -32,7 +32,10 @@ class Spaces:
     first_action: int = 0
     choices: tuple[int, ...] = ()
     """for observations of several numbers, how many values each may have: agents see one bit for each"""
+    first_choices: tuple[int, ...] = ()
     channels_first: bool = False
+    brightest: int = 255
+    """the largest value of images of bytes"""
 
     def encode(self, obs: Any) -> np.ndarray:
         """One observation as agents see it: a copy, as environments may write the next one into the same array."""
@@ -54,7 +57,8 @@ class Spaces:
         if self.kind == NUMBER:
             return np.asarray(array - self.first_state, self.dtype)
         if self.choices:
-            return np.concatenate([np.arange(n) == chosen for n, chosen in zip(self.choices, array.flat, strict=True)])
+            ranges = zip(self.first_choices, self.choices, array.flat, strict=True)
+            return np.concatenate([np.arange(first, first + n) == chosen for first, n, chosen in ranges])
         if self.channels_first:
             array = np.moveaxis(array, 0, -1)
         return np.array(array, self.dtype, order="C").reshape(self.shape)
@@ -76,8 +80,9 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
         states = {"states": int(observations.n), "first_state": int(observations.start)}
         return Spaces(NUMBER, (), (), "int32", **states, **acting)
     if isinstance(observations, spaces.MultiDiscrete):
-        choices = tuple(int(n) for n in np.ravel(observations.nvec))
-        return Spaces(VECTOR, observations.nvec.shape, (sum(choices),), "bool", choices=choices, **acting)
+        choices, firsts = (tuple(np.ravel(one).tolist()) for one in (observations.nvec, observations.start))
+        bits = {"choices": choices, "first_choices": firsts}
+        return Spaces(VECTOR, observations.nvec.shape, (sum(choices),), "bool", **bits, **acting)
     if isinstance(observations, spaces.MultiBinary):
         return Spaces(VECTOR, observations.shape, (math.prod(observations.shape),), "bool", **acting)
     if not isinstance(observations, spaces.Box):
@@ -85,17 +90,23 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             f"our agents see vectors, images or numbers of states, not {type(observations).__name__} observations: choose or join "
             "their parts by a wrapper (gymnasium.wrappers.FlattenObservation, or minigrid's ImgObsWrapper)"
         )
-    return _of_box(observations.shape, observations.dtype, acting)
+    return _of_box(observations, acting)
 
 
-def _of_box(shape: tuple[int, ...], dtype: Any, acting: dict[str, Any]) -> Spaces:
-    kept = {"b": "bool", "f": "float32"}.get(dtype.kind, "uint8" if dtype == np.uint8 else "int32")
+def _of_box(box: Any, acting: dict[str, Any]) -> Spaces:
+    shape, dtype = box.shape, box.dtype
+    # Larger integers than int32 holds: networks see them as float32 anyway.
+    kept = str(dtype) if str(dtype) in ("bool", "uint8", "int32") else "float32"
     if len(shape) < 2:
         return Spaces(VECTOR, shape, (math.prod(shape),), kept, **acting)
+    if dtype == np.uint8:
+        acting["brightest"] = max(int(box.high.max()), 1)
     if len(shape) == 2:
         return Spaces(IMAGE, shape, (*shape, 1), kept, **acting)
     if len(shape) > 3:
         raise UserError(f"images have rows, columns and channels: observations of shape {shape} need a wrapper")
-    if shape[0] in CHANNELS and shape[2] not in CHANNELS:
-        return Spaces(IMAGE, shape, (*shape[1:], shape[0]), kept, channels_first=True, **acting)
+    first, *_, last = shape
+    square_after = shape[1] == last != first  # frames stacked in front
+    if last not in CHANNELS and (first in CHANNELS or square_after):
+        return Spaces(IMAGE, shape, (*shape[1:], first), kept, channels_first=True, **acting)
     return Spaces(IMAGE, shape, shape, kept, **acting)

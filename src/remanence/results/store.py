@@ -158,8 +158,9 @@ class Results:
         return self.lanes.filter(pl.col("contender") == contender).sort("lane")
 
 
-def load(path: Path) -> Results:
+def load(path: str | Path) -> Results:
     """Reads a run; says what is wrong with one that is damaged or of another version."""
+    path = Path(path)
     try:
         description = json.loads((path / "description.json").read_text())
         version = description["versions"]["remanence"]

@@ -102,7 +102,7 @@ class GymnasiumWorld:
 
     def reset(self, key: Key, task: Task) -> tuple[Whereabouts, Array]:
         del task
-        seed = (jax.random.bits(key) >> 1).astype(jnp.int32)  # what environments are seeded with
+        seed = (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)  # what environments are seeded with
         asked = jnp.stack([jnp.int32(self.company), seed])
         lane, obs = hostcall.call("remanence_own_begin", _begin, [_form((), "int32"), self._view], asked)
         return Whereabouts(lane, jnp.int32(0)), obs

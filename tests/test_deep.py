@@ -227,9 +227,9 @@ def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> N
 
 @pytest.mark.parametrize("follows", [False, True])
 def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(follows: bool) -> None:
-    """Copies after steps 3, 6, 9 though learning begins with the fourth; consolidation falls on the third copy."""
+    """Copies after steps 3, 6, 9, not 5 and 8 as counted from where learning begins; consolidation falls on the third copy."""
     agent = tiny_pt_dqn(
-        training=Training(batch=4, replay=12, target_period=3),
+        training=Training(batch=3, replay=12, target_period=3),
         forgetting=Forgetting(DECAY, replay=False, moments=False, target=follows),
     )
     after = [feed(agent, HYPERS, transitions(n)) for n in range(10)]
@@ -238,6 +238,27 @@ def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(fo
     forgotten = jax.jit(agent.consolidate)(after[9], HYPERS, make_key(0))
     np.testing.assert_allclose(flat(forgotten.transient), HYPERS.decay * flat(after[9].transient), rtol=1e-6)
     np.testing.assert_array_equal(flat(forgotten.target), flat((forgotten if follows else after[9]).transient))
+
+
+def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
+    """D is emptied in the middle of an episode: the next visit's earlier frame is gone. One that begins an episode lacks none."""
+    agent = deep_agent(
+        CONTROL,
+        side_by_side(*(mlp((2 * INPUTS,), (), ACTIONS, start="uniform") for _ in range(2))),
+        epsilon_greedy(0.1),
+        np.zeros(INPUTS, np.float32),
+        Training(batch=BATCH, replay=12, frames=2),
+        Forgetting(KEEP, replay=False, moments=False),
+        Consolidation(batch=1, buffer=20, in_order=True, most_batches=None),
+        Steps(8),
+    )
+    consolidate = jax.jit(agent.consolidate)
+    for last, moves in [(False, False), (True, True)]:
+        seen = [one._replace(last=jnp.bool_(False)) for one in transitions(5)]
+        seen[3] = seen[3]._replace(last=jnp.bool_(last))
+        before = consolidate(feed(agent, HYPERS, seen[:4]), HYPERS, make_key(0))
+        after = consolidate(feed(agent, HYPERS, seen[4:], before), HYPERS, make_key(0))
+        assert (flat(after.permanent) != flat(before.permanent)).any() == moves
 
 
 def test_stacked_frames_reach_the_network_alike() -> None:

@@ -7,13 +7,15 @@ from pathlib import Path
 
 import jax
 import numpy as np
+import polars as pl
 import pytest
 
 from remanence.cli import main
 from remanence.experiments import get
 from remanence.random import make_key
-from remanence.report.figures import trailing_mean
-from remanence.results.store import find_runs, load
+from remanence.report.figures import Line, learning_curves, trailing_mean
+from remanence.report.games import returns_per_game
+from remanence.results.store import Results, find_runs, load
 from remanence.trees import bytes_of
 
 
@@ -66,6 +68,32 @@ def test_memory_of_the_games() -> None:
     for name, most in (("DQN", 12e6), ("DQN-multihead", 12e6), ("DQN-large-buffer", 60e6), ("PT-DQN", 12 * 2**20)):
         state = jax.eval_shape(contenders[name].agent.init, make_key(0), contenders[name].hypers)
         assert bytes_of(state.replay) < most
+
+
+def test_panel_of_games_and_its_words() -> None:
+    """Two segments of ten windows, the last two of which count: one episode of 10 and three of 20 in breakout, none in freeway."""
+    measured = {
+        "return_window": [9] * 8 + [10, 20] + [25] * 8 + [0, 0],
+        "episodes": [1] * 8 + [1, 3] + [1] * 8 + [0, 0],
+        "game": [0] * 10 + [1] * 10,
+    }
+    rows = [(0, n + 1, name, float(value)) for name, curve in measured.items() for n, value in enumerate(curve)]
+    results = Results(
+        None,
+        {
+            "stream": {"order": [None, None], "span": {"steps": 100}},
+            "window": 10,
+            "seeds": [0],
+            "contenders": {"DQN": {}},
+        },
+        pl.DataFrame([{"lane": 0, "contender": "DQN", "seed": 0, "diverged": False}]),
+        pl.DataFrame(rows, schema=["lane", "tick", "metric", "value"], orient="row"),
+    )
+    panel = returns_per_game(results, ("breakout", "freeway"), "game").to_dict()["data"]["values"]
+    assert [(one["game"], one["return"]) for one in panel] == [("breakout", 17.5)]
+    assert results.tick == "window"
+    curves = str(learning_curves(results, [Line("return_window", "return")], "", "", "").to_dict())
+    assert "a task is drawn anew" in curves
 
 
 def test_trailing_mean() -> None:

@@ -131,7 +131,10 @@ def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
     points = np.eye(MAZE.num_states, dtype=bool)[walked]
     believed = jax.vmap(lambda state: jax.vmap(lambda point: agent.inspect(state, point)["value"])(jnp.asarray(points)))
     values = np.asarray(believed(outcome.agents)).reshape(4, 3, -1, 4)[:, :, -1]  # of the last head, if there are two
-    # Some ways are almost alike, such as 0.59 and 0.54 at the start; a step that is really wrong costs much more.
+    # Some ways are almost alike, such as 0.59 and 0.54 at the start; a step that is really wrong costs much more. With the large
+    # memory, which lives in one task, 85 % of 16 seeds choose the better of such ways.
+    if name != "large-buffer":
+        assert (values.argmax(axis=-1) == best[walked].argmax(axis=-1)).mean() >= 11 / 12
     chosen = np.take_along_axis(np.broadcast_to(best[walked], values.shape), values.argmax(axis=-1)[..., None], axis=-1)
     assert (best[walked].max(axis=-1) - chosen[..., 0]).mean() < 0.02
     np.testing.assert_allclose(values.max(axis=-1).mean(axis=0), best[walked].max(axis=-1), atol=0.12)

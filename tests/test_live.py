@@ -26,9 +26,7 @@ from remanence.lanes import Driver
 from remanence.life import Setting
 from remanence.own.changes import Steady
 from remanence.own.live import _window
-from remanence.own.recipes import _network
 from remanence.own.sources import Source
-from remanence.own.spaces import read_spaces
 from remanence.streams import Stream
 from remanence.types import Steps
 from remanence.values import linear, one_hot
@@ -243,54 +241,6 @@ class _StartsInTheMiddle:
         return self.grid.step(key, state, action, task)
 
 
-@pytest.mark.parametrize("agent", ["Q", "PT-Q"])
-def test_tables_learn_the_way(agent: str) -> None:
-    results = quiet(agent, Corridor, 2_000, discount=0.9)
-    policy = results.policy(agent)
-    assert [policy.act(cell + 3) for cell in range(5)] == [1] * 5
-    assert policy.values(7)["value"][1] == pytest.approx(1.0, abs=0.05)
-    assert curve(results, "episode_length", agent)[-10:].mean() < 7
-
-
-def test_observations_as_agents_see_them() -> None:
-    """Bits, one bit per choice, channels where they belong, and numbers from 0."""
-
-    def seen(kind: str) -> np.ndarray:
-        env = Corridor(kind)
-        return read_spaces(env.observation_space, env.action_space).encode(env.reset()[0])
-
-    np.testing.assert_array_equal(seen("bits"), [1, 0, 0, 0, 0, 0])
-    np.testing.assert_array_equal(seen("choice"), [1, 0, 0, 0, 0, 0, 0, 1])
-    assert seen("number") == 0
-    assert seen("picture").shape == (4, 6, 1)
-    assert seen("float picture").shape == (5, 6, 1)
-    assert [seen(kind).dtype for kind in ("bits", "choice", "number", "picture", "float picture")] == [
-        bool,
-        bool,
-        np.int32,
-        np.uint8,
-        np.float32,
-    ]
-
-
-def test_nothing_of_an_observation_is_lost() -> None:
-    def seen(space: gymnasium.Space, obs: Any) -> np.ndarray:
-        return read_spaces(space, spaces.Discrete(2)).encode(np.asarray(obs))
-
-    np.testing.assert_array_equal(seen(spaces.MultiDiscrete([2, 3], start=[5, -1]), [6, -1]), [0, 1, 1, 0, 0])
-    assert seen(spaces.Box(0, 2**40, (1,), np.int64), [2**31 + 5]) == np.float32(2**31 + 5)
-    frames = spaces.Box(0, 255, (8, 20, 20), np.uint8)
-    assert seen(frames, np.zeros((8, 20, 20), np.uint8)).shape == (20, 20, 8)
-    assert seen(spaces.Box(0, 1, (10, 10, 7), np.uint8), np.zeros((10, 10, 7), np.uint8)).shape == (10, 10, 7)
-
-
-@pytest.mark.parametrize(("brightest", "divided"), [(1, False), (255, True), (10, True)])
-def test_bytes_are_divided_by_what_their_space_allows(brightest: int, divided: bool) -> None:
-    read = read_spaces(spaces.Box(0, brightest, (5, 5, 2), np.uint8), spaces.Discrete(2))
-    layers = [name for name, *_ in _network(remanence.DQN(), read, 2).summary]
-    assert (f"divided by {brightest}" in layers) == divided
-
-
 @pytest.mark.parametrize(("steps", "points"), [(50_000, 100), (50_021, 50_021), (20_014, 10_007), (3_000, 100), (7, 7)])
 def test_a_curve_has_enough_points(steps: int, points: int) -> None:
     assert steps // _window(None, Steady(steps).timetable(["one"])) == points
@@ -333,18 +283,6 @@ def test_our_worlds_go_by_their_names() -> None:
     code = "import remanence; print(remanence.live('Random', 'remanence/CornerGrid-v0', 30, progress=False).lanes['steps'][0])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "30"
-
-
-@pytest.mark.parametrize("kind", ["number", "choice", "picture"])
-def test_networks_learn_the_way_whatever_they_see(kind: str) -> None:
-    recipe = remanence.DQN(lr=3e-3, hidden=(32,), batch=32, replay=1_000, epsilon=0.3, target_period=50)
-    results = quiet(recipe, lambda: Corridor(kind), 1_500, discount=0.9)
-    env, policy = Corridor(kind), results.policy("DQN")
-    obs, _ = env.reset()
-    for _ in range(5):
-        obs, reward, ended, _, _ = env.step(policy.act(obs))
-    assert ended
-    assert reward == 1.0
 
 
 def test_the_same_seed_gives_the_same_bits_and_others_do_not() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import gymnasium
 
-from remanence.environments import TaskSwitching
+from remanence.gym import TaskSwitching
 
 SOME = ("CornerGridStream", "SlipperyGridStream", "TwoRooms", "MinAtarBreakout", "JellyBeanStream")
 

@@ -16,14 +16,14 @@ from jax import Array
 
 from remanence.agents import Agent, PTHypers, TDHypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.lanes import Driver
-from remanence.life import Setting
-from remanence.probes import episode_return
+from remanence.agents.linear import linear, one_hot
+from remanence.core.types import Episodes, Key, Transition
+from remanence.engine.lanes import Driver
+from remanence.engine.life import Setting
+from remanence.engine.probes import episode_return
 from remanence.streams import Stream, cyclic
-from remanence.types import Episodes, Key, Transition
-from remanence.values import linear, one_hot
 from remanence.worlds import CornerGrid
-from remanence.worlds.corner_grid import CORNER_TASKS
+from remanence.worlds.grids.corner import CORNER_TASKS
 
 
 def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:

@@ -18,17 +18,17 @@ import numpy as np
 
 from remanence.agents import PTHypers, TDHypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
+from remanence.agents.linear import linear, one_hot
+from remanence.core.types import Episodes
+from remanence.engine.probes import episode_return
 from remanence.experiments.base import Contender, Experiment, Plan, shrink
-from remanence.experiments.run import execute
-from remanence.probes import episode_return
-from remanence.progress import messages
 from remanence.report.figures import Line, learning_curves
 from remanence.results.claims import Claim, claim, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
+from remanence.runs.progress import messages
+from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
-from remanence.types import Episodes
-from remanence.values import linear, one_hot
 from remanence.worlds import CornerGrid
 
 RETURN = "return"

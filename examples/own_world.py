@@ -17,14 +17,14 @@ from jax import Array
 
 from remanence.agents import PTHypers, TDHypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.environments import TaskSwitching
-from remanence.environments.adapter import WorldEnv
-from remanence.lanes import Driver
-from remanence.life import Setting
-from remanence.probes import episode_return
+from remanence.agents.linear import linear, one_hot
+from remanence.core.types import Episodes, Key, TimeStep
+from remanence.engine.lanes import Driver
+from remanence.engine.life import Setting
+from remanence.engine.probes import episode_return
+from remanence.gym import TaskSwitching
+from remanence.gym.export import WorldEnv
 from remanence.streams import Stream, cyclic
-from remanence.types import Episodes, Key, TimeStep
-from remanence.values import linear, one_hot
 
 TASKS = np.array([[1, 0], [0, 1]], np.float32)  # rewards of the doors to the left and to the right
 

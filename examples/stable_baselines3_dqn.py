@@ -17,7 +17,7 @@ from gymnasium.wrappers import FlattenObservation, FrameStackObservation
 from stable_baselines3 import DQN
 from stable_baselines3.common.callbacks import BaseCallback
 
-import remanence.environments  # noqa: F401  registers our worlds
+import remanence.gym  # noqa: F401  registers our worlds
 
 
 class RewardsByTask(BaseCallback):

@@ -15,14 +15,14 @@ from jax import Array
 
 from remanence.agents import Agent, pt_td, td
 from remanence.agents.behaviour import uniform
-from remanence.lanes import Driver, Outcome
-from remanence.life import Moment, Probe, Setting
-from remanence.probes import value_error, value_maps
+from remanence.agents.linear import linear, one_hot, row_and_column
+from remanence.core.types import Episodes, Hypers, Key, Steps, Transition
+from remanence.engine.lanes import Driver, Outcome
+from remanence.engine.life import Moment, Probe, Setting
+from remanence.engine.probes import value_error, value_maps
 from remanence.streams import Stream, cyclic
-from remanence.truth import corner_grid_truth
-from remanence.types import Episodes, Hypers, Key, Steps, Transition
-from remanence.values import linear, one_hot, row_and_column
 from remanence.worlds import CornerGrid
+from remanence.worlds.true_values import corner_grid_truth
 
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("suite")

@@ -25,18 +25,18 @@ from rich.console import Console
 
 from remanence.agents import Agent, PTHypers
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.deep import Consolidation, Training, pt_dqn
-from remanence.errors import Stopped, UserError
-from remanence.execution import Execution
+from remanence.agents.dqn import Consolidation, Training, pt_dqn
+from remanence.agents.networks import mlp
+from remanence.core.errors import Stopped, UserError
+from remanence.core.prng import unwrap_keys
+from remanence.core.types import Episodes, Key, TimeStep
+from remanence.engine.life import Moment, Probe
 from remanence.experiments.base import Contender, Plan
-from remanence.experiments.run import execute
-from remanence.life import Moment, Probe
-from remanence.networks import mlp
-from remanence.random import unwrap_keys
 from remanence.results import Results, load
 from remanence.results.store import find_runs
+from remanence.runs.execution import Execution
+from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
-from remanence.types import Episodes, Key, TimeStep
 from remanence.worlds import SlipperyGrid
 
 NAME = "small-deep"

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 from crash import plan
-from remanence.errors import Stopped
-from remanence.experiments.groups import Group, lanes_of_run, make_driver
-from remanence.experiments.work import Work, live
-from remanence.lanes import Driver
+from remanence.core.errors import Stopped
+from remanence.engine.lanes import Driver
+from remanence.runs.jobs import Group, lanes_of_run, make_driver
+from remanence.runs.worker import Work, live
 
 EPISODES = 120
 PLAN = plan(EPISODES)

@@ -27,11 +27,11 @@ from remanence.worlds import (
     rooms_picture,
     two_rooms,
 )
-from remanence.worlds.continuous_grid import CORNERS
+from remanence.worlds.grids.continuous import CORNERS
 from remanence.worlds.jellybean import JellyBeanWorlds, preset
 from remanence.worlds.jellybean.pictures import view_picture, world_picture
 from remanence.worlds.minatar import GAMES
-from remanence.worlds.rooms import Start
+from remanence.worlds.rooms.world import Start
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "worlds"
 GAP = 12  # white pixels between pictures that stand side by side

@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from remanence.experiments import REGISTRY
 from remanence.experiments.base import PAPER, Experiment
-from remanence.experiments.groups import settings
-from remanence.experiments.run import describe
-from remanence.present import size
 from remanence.report.page import Section, write_report
+from remanence.report.terminal import size
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
+from remanence.runs.jobs import settings
+from remanence.runs.run import describe
 
 ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "reproduction.md", ROOT / "README.md"

@@ -7,26 +7,26 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from remanence import backend
+from remanence.core import backend
 
 if TYPE_CHECKING:
-    from remanence.own.changes import Drift, Steady, Switches
-    from remanence.own.live import live
-    from remanence.own.policy import Policy, load_policy
-    from remanence.own.recipes import DQN, PTDQN, PTQ, Q, Random
+    from remanence.agents.configs import DQN, PTDQN, PTQ, Q, Random
+    from remanence.core.types import Episodes
+    from remanence.gym.policy import Policy, load_policy
+    from remanence.live_env import live
     from remanence.results.store import load as load_results
-    from remanence.types import Episodes
+    from remanence.schedules import Drift, Steady, Switches
 
 __version__ = "0.1.0"
 
 # Agents in an environment of your own; imported by who asks for them.
 _ELSEWHERE = {
-    "live": "own.live",
-    **dict.fromkeys(("Drift", "Steady", "Switches"), "own.changes"),
-    **dict.fromkeys(("DQN", "PTDQN", "Q", "PTQ", "Random"), "own.recipes"),
-    **dict.fromkeys(("Policy", "load_policy"), "own.policy"),
+    "live": "live_env",
+    **dict.fromkeys(("Drift", "Steady", "Switches"), "schedules"),
+    **dict.fromkeys(("DQN", "PTDQN", "Q", "PTQ", "Random"), "agents.configs"),
+    **dict.fromkeys(("Policy", "load_policy"), "gym.policy"),
     "load_results": "results",
-    "Episodes": "types",
+    "Episodes": "core.types",
 }
 __all__ = [
     "DQN",
@@ -46,7 +46,7 @@ __all__ = [
 
 backend.prepare()
 if "gymnasium" in sys.modules:  # only who uses it waits for it
-    from remanence import environments as environments
+    from remanence import gym as gym
 
 
 def __getattr__(name: str) -> Any:

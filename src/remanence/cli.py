@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
-from remanence.errors import Stopped, UserError, of_disk, unknown
-from remanence.execution import Execution
-from remanence.present import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
-from remanence.progress import messages
+from remanence.core.errors import Stopped, UserError, of_disk, unknown
+from remanence.report.terminal import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
+from remanence.runs.execution import Execution
+from remanence.runs.progress import messages
 
 if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
@@ -82,7 +82,7 @@ class Run:
 
     def execute(self) -> None:
         from remanence.experiments import get
-        from remanence.experiments.run import execute
+        from remanence.runs.run import execute
 
         started = time.monotonic()
         console = messages()
@@ -146,8 +146,8 @@ class Sweep:
 
     def execute(self) -> None:
         from remanence.experiments import get
-        from remanence.experiments.run import execute
-        from remanence.experiments.sweep import best_settings, check_seeds, win_shares, with_settings
+        from remanence.runs.run import execute
+        from remanence.runs.sweep import best_settings, check_seeds, win_shares, with_settings
 
         started = time.monotonic()
         console = messages()
@@ -295,7 +295,7 @@ class Theory:
     """print one JSON object on standard output"""
 
     def execute(self) -> None:
-        from remanence.report.theory import facts_table, in_markdown, theorem_table
+        from remanence.report.panels.theory import facts_table, in_markdown, theorem_table
         from remanence.theory import load_process
         from remanence.theory.checks import check_theorems, facts
         from remanence.theory.task_diameter import task_diameter_process
@@ -416,8 +416,8 @@ def _sweep_stage(
     experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path, execution: Execution
 ) -> Results:
     """The sweep of an experiment, or of the one a sensitivity figure is about: both keep it in the same place."""
-    from remanence.experiments.groups import settings
-    from remanence.experiments.sweep import sweep
+    from remanence.runs.jobs import settings
+    from remanence.runs.sweep import sweep
 
     if not seeds:
         raise UserError(f"an experiment needs at least one seed; got {len(seeds)}")

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.errors import UserError
-from remanence.random import pick
-from remanence.types import Key, Span, Steps, Task
+from remanence.core.errors import UserError
+from remanence.core.prng import pick
+from remanence.core.types import Key, Span, Steps, Task
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Agents: tuples of pure functions, all memory in an explicit state."""
 
 from remanence.agents.base import AT_SWITCH, Agent, Rhythm
-from remanence.agents.deep import Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
-from remanence.agents.parts import alone, by_number, side_by_side, two_heads
-from remanence.agents.permanent_transient import PTHypers, PTState, pt_q, pt_td
+from remanence.agents.composition import alone, by_number, side_by_side, two_heads
+from remanence.agents.dqn import Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
+from remanence.agents.pt import PTHypers, PTState, pt_q, pt_td
 from remanence.agents.td import NoHypers, TDHypers, q_learning, random_agent, td
 
 __all__ = [

@@ -11,8 +11,8 @@ from typing import NamedTuple, TypeAlias
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.errors import UserError
-from remanence.types import AgentState, Hypers, Key, Span, Transition
+from remanence.core.errors import UserError
+from remanence.core.types import AgentState, Hypers, Key, Span, Transition
 
 
 @dataclass(frozen=True)

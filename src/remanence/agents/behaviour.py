@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.errors import UserError
-from remanence.random import pick
-from remanence.types import Hypers, Key
+from remanence.core.errors import UserError
+from remanence.core.prng import pick
+from remanence.core.types import Hypers, Key
 
 Behaviour: TypeAlias = Callable[[Array, Hypers, Key], Array]  # (values [outputs], hypers, key) -> action []
 

@@ -12,9 +12,9 @@ from jax import Array
 
 from remanence.agents.base import AT_SWITCH, Agent
 from remanence.agents.behaviour import Behaviour, uniform
-from remanence.types import Hypers, Key, Transition
+from remanence.agents.linear import Value
+from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import td_error
-from remanence.values import Value
 
 
 class Problem(NamedTuple):

@@ -11,14 +11,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-from remanence import backend
 from remanence.agents import PTHypers
 from remanence.bench.measure import Report, Row, peak_memory
+from remanence.core import backend
 from remanence.experiments import get
 from remanence.experiments.base import PAPER
 from remanence.experiments.figure3 import EPSILON, GRID, RETURN, SWAPPED_REWARDS
 from remanence.experiments.figure4 import cell_name
-from remanence.experiments.groups import lanes_of_sweep, make_driver
+from remanence.runs.jobs import lanes_of_sweep, make_driver
 
 SEEDS = range(1000, 1030)
 SLICE_SECONDS = 10.0

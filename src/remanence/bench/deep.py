@@ -19,19 +19,19 @@ from jax import Array
 
 from remanence.agents import Agent, PTHypers, TDHypers
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.deep import DECAY, Consolidation, DeepState, Forgetting, Training, deep_agent
-from remanence.agents.parts import alone, side_by_side, two_heads
+from remanence.agents.composition import alone, side_by_side, two_heads
+from remanence.agents.dqn import DECAY, Consolidation, DeepState, Forgetting, Training, deep_agent
+from remanence.agents.networks import Network, mlp, stacked
 from remanence.agents.td import CONTROL
 from remanence.bench.measure import Report, Row, peak_memory
+from remanence.core.tree_utils import bytes_of
+from remanence.core.types import Key, Steps, TimeStep
+from remanence.engine.lanes import Driver, Progress
+from remanence.engine.life import Setting
 from remanence.experiments.base import Plan
 from remanence.experiments.deep import control_head, rooms_trunk
-from remanence.experiments.groups import make_driver
-from remanence.lanes import Driver, Progress
-from remanence.life import Setting
-from remanence.networks import Network, mlp, stacked
+from remanence.runs.jobs import make_driver
 from remanence.streams import Stream
-from remanence.trees import bytes_of
-from remanence.types import Key, Steps, TimeStep
 from remanence.worlds import TWO_ROOMS_TASKS, Rooms, two_rooms
 
 LANES, BATCH = 4, 64

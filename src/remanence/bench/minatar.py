@@ -16,17 +16,17 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from remanence import backend
 from remanence.bench.deep import whole_lives
 from remanence.bench.measure import Lap, Report, Result, Row, race
-from remanence.errors import UserError
+from remanence.core import backend
+from remanence.core.errors import UserError
+from remanence.core.masking import LANES as LANE_AXIS
+from remanence.core.prng import make_key, pick
+from remanence.core.tree_utils import choose
+from remanence.core.types import Key
 from remanence.experiments import get
 from remanence.experiments.base import PAPER
 from remanence.experiments.figure5_minatar import FILTERS, network
-from remanence.lockstep import LANES as LANE_AXIS
-from remanence.random import make_key, pick
-from remanence.trees import choose
-from remanence.types import Key
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames
 from remanence.worlds.minatar.game import NUM_ACTIONS
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numba import njit, prange
 
-from remanence.probes import Truth
+from remanence.engine.probes import Truth
 from remanence.streams import Stream
 from remanence.worlds import CornerGrid
 

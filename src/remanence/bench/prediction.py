@@ -21,19 +21,19 @@ from functools import partial
 import jax
 import numpy as np
 
-from remanence import backend
 from remanence.agents import PTHypers, TDHypers
 from remanence.bench import native, stepwise
 from remanence.bench.measure import Lap, Report, Result, Row, peak_memory, race, timed
+from remanence.core import backend
+from remanence.core.types import Hypers
+from remanence.engine.lanes import Driver
+from remanence.engine.probes import Truth
 from remanence.experiments import get
 from remanence.experiments.base import PAPER, Contender, Plan
-from remanence.experiments.groups import make_driver, settings
 from remanence.experiments.prediction import CURRENT
-from remanence.lanes import Driver
-from remanence.probes import Truth
-from remanence.truth import corner_grid_truth
-from remanence.types import Hypers
+from remanence.runs.jobs import make_driver, settings
 from remanence.worlds import CornerGrid
+from remanence.worlds.true_values import corner_grid_truth
 
 MIN_LANES = 2_000  # of a sweep
 ROUNDS = 3

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from remanence.probes import Truth
+from remanence.engine.probes import Truth
 from remanence.streams import Stream
 from remanence.worlds import CornerGrid
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from remanence.errors import unknown
+from remanence.core.errors import unknown
 from remanence.experiments import (
     appendix_sensitivity,
+    appendix_task_diameter,
     appendix_values,
     figure2,
     figure2_deep,
@@ -13,10 +14,9 @@ from remanence.experiments import (
     figure4,
     figure5_jellybean,
     figure5_minatar,
-    task_diameter,
 )
 from remanence.experiments.base import Experiment
-from remanence.experiments.own import is_own, load_own
+from remanence.experiments.from_file import is_own, load_own
 
 REGISTRY: dict[str, Experiment] = {
     experiment.name: experiment
@@ -31,7 +31,7 @@ REGISTRY: dict[str, Experiment] = {
         figure5_minatar,
         appendix_values,
         appendix_sensitivity,
-        task_diameter,
+        appendix_task_diameter,
     )
     for experiment in module.EXPERIMENTS
 }

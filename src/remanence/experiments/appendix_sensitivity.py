@@ -10,7 +10,7 @@ import altair as alt
 
 from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean, figure5_minatar
 from remanence.experiments.base import Experiment, Plan
-from remanence.report.sensitivity import against_print, sensitivity
+from remanence.report.panels.sensitivity import against_print, sensitivity
 from remanence.results.store import Results
 
 REMARK = "These are the sweeps behind the choice of step sizes: they use the tuning seeds, which report nothing else."

@@ -13,13 +13,13 @@ import altair as alt
 from rich.console import Console
 
 from remanence.agents.base import Agent, check_hyper
-from remanence.errors import UserError, unknown
-from remanence.execution import Execution
-from remanence.life import Probe
+from remanence.core.errors import UserError, unknown
+from remanence.core.types import Hypers, Steps
+from remanence.engine.life import Probe
 from remanence.results.claims import Claim
 from remanence.results.store import Results
+from remanence.runs.execution import Execution
 from remanence.streams import Stream
-from remanence.types import Hypers, Steps
 from remanence.worlds.base import World
 
 PAPER, RELEASED, SMOKE = "paper", "released", "smoke"

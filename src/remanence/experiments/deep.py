@@ -11,15 +11,15 @@ from jax.typing import ArrayLike
 
 from remanence.agents import AT_SWITCH, Agent, NoHypers, PTHypers, TDHypers, random_agent
 from remanence.agents.behaviour import Behaviour, epsilon_greedy
-from remanence.agents.deep import REDRAW, Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
-from remanence.agents.parts import Parts, alone, two_heads
+from remanence.agents.composition import Parts, alone, two_heads
+from remanence.agents.dqn import REDRAW, Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
+from remanence.agents.networks import Layer, Network, conv, dense, flatten, relu, sequence, stacked, tanh
 from remanence.agents.td import Problem
+from remanence.core.types import Steps
 from remanence.experiments.base import Contender
-from remanence.networks import Layer, Network, conv, dense, flatten, relu, sequence, stacked, tanh
 from remanence.results.claims import Claim, Finding, claim, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
-from remanence.types import Steps
 
 DECAYS = (0.55, 0.75, 0.95)  # searched for continual lives
 

@@ -8,15 +8,15 @@ from functools import partial
 import numpy as np
 
 from remanence.agents.base import Agent
+from remanence.agents.linear import Features, one_hot, row_and_column, thresholded_rbf
+from remanence.core.types import Episodes
+from remanence.engine.life import Probe
+from remanence.engine.probes import value_error
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan, shrink
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, StepSizes, claims, contenders, figures
-from remanence.life import Probe
-from remanence.probes import value_error
 from remanence.streams import Stream, cyclic
-from remanence.truth import continuous_grid_truth, corner_grid_truth
-from remanence.types import Episodes
-from remanence.values import Features, one_hot, row_and_column, thresholded_rbf
 from remanence.worlds import ContinuousGrid, CornerGrid
+from remanence.worlds.true_values import continuous_grid_truth, corner_grid_truth
 
 GRID = CornerGrid(size=5, discount=0.9)
 SQUARE = ContinuousGrid(discount=0.99)

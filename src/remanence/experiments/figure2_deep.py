@@ -7,19 +7,19 @@ from functools import partial
 import numpy as np
 
 from remanence.agents.behaviour import uniform
-from remanence.agents.deep import Consolidation, Training
-from remanence.agents.parts import by_number
+from remanence.agents.composition import by_number
+from remanence.agents.dqn import Consolidation, Training
+from remanence.agents.networks import conv, flatten, max_pool, of_table, relu
 from remanence.agents.td import PREDICTION
+from remanence.core.types import Episodes
+from remanence.engine.probes import value_error
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan, shrink
 from remanence.experiments.deep import DeepStepSizes, prediction_head, rooms_trunk, semi_continual
 from remanence.experiments.figure2 import GRID
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, claims, figures
-from remanence.networks import conv, flatten, max_pool, of_table, relu
-from remanence.probes import value_error
 from remanence.streams import Drawn, Stream, cyclic
-from remanence.truth import corner_grid_truth, rooms_truth
-from remanence.types import Episodes
 from remanence.worlds import ITEM_ROOMS_TASKS, corner_grid_pictures, item_rooms
+from remanence.worlds.true_values import corner_grid_truth, rooms_truth
 
 IMAGE_TASKS = 10 * GOAL_REWARDS  # "to diminish the noise due to the random initialization"
 REPLAY = 100_000

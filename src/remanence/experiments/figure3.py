@@ -10,21 +10,21 @@ import numpy as np
 
 from remanence.agents import AT_SWITCH, Agent, PTHypers, Rhythm, TDHypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
+from remanence.agents.linear import linear, one_hot
+from remanence.core.types import Episodes
+from remanence.engine.life import Probe
+from remanence.engine.probes import episode_return, value_maps
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
-from remanence.life import Probe
-from remanence.probes import episode_return, value_maps
 from remanence.report.figures import Line, learning_curves
-from remanence.report.policies import policy_maps
+from remanence.report.panels.policies import policy_maps
 from remanence.results.claims import Claim, claim, lower
 from remanence.results.continual import of_run
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.streams import Stream, cyclic
 from remanence.theory import optimal_values
-from remanence.types import Episodes
-from remanence.values import linear, one_hot
 from remanence.worlds import SlipperyGrid
-from remanence.worlds.slippery_grid import SWAPPED_GOALS
+from remanence.worlds.grids.slippery import SWAPPED_GOALS
 
 GRID = SlipperyGrid()
 SWAPPED_REWARDS = SWAPPED_GOALS

@@ -8,16 +8,16 @@ import altair as alt
 import numpy as np
 
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.deep import Consolidation, Training
+from remanence.agents.dqn import Consolidation, Training
 from remanence.agents.td import CONTROL
+from remanence.core.types import Episodes
+from remanence.engine.probes import episode_return
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan, shrink
 from remanence.experiments.deep import DeepStepSizes, control_head, rooms_trunk, semi_continual
 from remanence.experiments.figure3 import EPSILON, RETURN, control_claims
-from remanence.probes import episode_return
 from remanence.report.figures import Line, learning_curves
 from remanence.results.store import Results
 from remanence.streams import Stream, cyclic
-from remanence.types import Episodes
 from remanence.worlds import TWO_ROOMS_TASKS, two_rooms
 
 # The published step sizes; they are on the lists of App. C.4.

@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 
 from remanence.agents import PTHypers
+from remanence.core.types import Episodes
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
 from remanence.experiments.figure3 import (
     FORM,
@@ -21,11 +22,10 @@ from remanence.experiments.figure3 import (
     returns,
     swapping_stream,
 )
-from remanence.report.plane import cell_curves, plane_heatmap, plane_lines
+from remanence.report.panels.plane import cell_curves, plane_heatmap, plane_lines
 from remanence.results.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED, Claim, Finding, claim, is_negative
 from remanence.results.store import Results
 from remanence.results.summary import auc
-from remanence.types import Episodes
 
 PERIODS = (1, 5, 10, 25, 100)
 DECAYS = (0.1, 0.3, 0.5, 0.7, 0.9)

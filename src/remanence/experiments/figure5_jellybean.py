@@ -13,18 +13,18 @@ import numpy as np
 from jax import Array
 
 from remanence.agents import Agent, PTHypers
-from remanence.agents.deep import Training
+from remanence.agents.dqn import Training
+from remanence.agents.networks import Network, mlp
+from remanence.core.types import Steps
+from remanence.engine.life import Moment, Probe
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
 from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, printed_values
-from remanence.life import Moment, Probe
-from remanence.networks import Network, mlp
 from remanence.report.figures import Line, learning_curves
-from remanence.report.jellybean import items_per_task, value_fields, world_scene
+from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.streams import Stream, cyclic
-from remanence.types import Steps
 from remanence.worlds.jellybean import JellyBean, preset
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 

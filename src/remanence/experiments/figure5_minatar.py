@@ -12,18 +12,18 @@ import numpy as np
 from jax import Array
 
 from remanence.agents import PTHypers
-from remanence.agents.deep import Training
+from remanence.agents.dqn import Training
+from remanence.agents.networks import Network, conv, dense, flatten, relu, sequence
+from remanence.core.types import Steps
+from remanence.engine.life import Moment
+from remanence.engine.probes import latest_returns
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
 from remanence.experiments.deep import Continual, against_rivals, printed_values
-from remanence.life import Moment
-from remanence.networks import Network, conv, dense, flatten, relu, sequence
-from remanence.probes import latest_returns
 from remanence.report.figures import Line, learning_curves
-from remanence.report.games import returns_per_game
+from remanence.report.panels.games import returns_per_game
 from remanence.results.claims import Claim
 from remanence.results.store import Results
 from remanence.streams import Drawn, Stream
-from remanence.types import Steps
 from remanence.worlds import MinAtarGames
 
 RETURN, AVERAGE, GAME = "return", "return_average", "game"

@@ -11,13 +11,13 @@ from jax.typing import ArrayLike
 
 from remanence.agents import PTHypers, TDHypers, pt_td, td
 from remanence.agents.behaviour import uniform
+from remanence.agents.linear import Features, linear
 from remanence.experiments.base import Contender
 from remanence.report.figures import Line, learning_curves
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc, segment_ends
-from remanence.values import Features, linear
-from remanence.worlds.corner_grid import CORNER_TASKS
+from remanence.worlds.grids.corner import CORNER_TASKS
 
 GOAL_REWARDS = CORNER_TASKS
 

@@ -35,7 +35,7 @@ from typing import Any, TextIO
 
 import polars as pl
 
-from remanence.errors import UserError, disk_errors
+from remanence.core.errors import UserError, disk_errors
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
 # Columns of `lanes` that all runs have; hyper-parameters and areas stand between them.

@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.errors import UserError, unknown
+from remanence.core.errors import UserError, unknown
 
 if TYPE_CHECKING:
     import altair as alt
 
-    from remanence.own.policy import Policy
+    from remanence.gym.policy import Policy
 
 TABLES = ("lanes", "curves", "maps")
 POLICIES = "policies"  # where those of a run are kept
@@ -126,7 +126,7 @@ class Results:
 
     def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
         """A chart of one metric, the first one if not given; `smooth`: each point is the mean of so many."""
-        from remanence.report.run import chart
+        from remanence.report.panels.run import chart
 
         return chart(self, metric, smooth)
 
@@ -139,7 +139,7 @@ class Results:
             raise UserError(f"'{contender}' did not live with seed {seed}: seeds are {self.seeds}")
         if self.kept is None:
             return self.policies[contender, seed]
-        from remanence.own.policy import load_policy
+        from remanence.gym.policy import load_policy
 
         lane = self._lanes_of(contender).filter(pl.col("seed") == seed)["lane"].item()
         return load_policy(self.path / POLICIES / f"{lane}.npz")

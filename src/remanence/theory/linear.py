@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 
 
 def check_features(features: np.ndarray, num_states: int) -> np.ndarray:

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.theory.linear import check_features, linear_fixed_point
 from remanence.theory.process import RewardProcess
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.theory.reward_process import state_values, stationary_distribution
 
 SUM_TOLERANCE = 1e-8  # printed tables are rounded, but their rows must still add up

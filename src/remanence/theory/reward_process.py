@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 
 
 def state_values(transitions: np.ndarray, rewards: np.ndarray, discount: float) -> np.ndarray:

@@ -21,7 +21,7 @@ from scipy.linalg import solve_continuous_lyapunov
 from scipy.optimize import brentq, minimize
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.theory.linear import check_features
 from remanence.theory.moments import Belief, Dynamics, drift_matrices, fixed_points, make_dynamics, of_states, one_round
 from remanence.theory.process import RewardProcess

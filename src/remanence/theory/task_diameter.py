@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.theory.process import RewardProcess
 
 DISCOUNT = 0.9  # the appendix gives none: that of the other prediction tasks

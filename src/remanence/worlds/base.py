@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jax import Array
 
-from remanence.types import Key, Task, TimeStep, WorldState
+from remanence.core.types import Key, Task, TimeStep, WorldState
 
 
 class World(Protocol):

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.errors import UserError
-from remanence.random import pick
+from remanence.core.errors import UserError
+from remanence.core.prng import pick
+from remanence.core.types import Key, TimeStep
 from remanence.theory.process import RewardProcess
-from remanence.types import Key, TimeStep
 
 
 class ChainState(NamedTuple):

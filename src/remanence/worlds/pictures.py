@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from remanence.errors import UserError
-from remanence.worlds.corner_grid import CornerGrid
-from remanence.worlds.rooms import Rooms, RoomsState
+from remanence.core.errors import UserError
+from remanence.worlds.grids.corner import CornerGrid
+from remanence.worlds.rooms.world import Rooms, RoomsState
 
 BLACK, GREY, GREEN, RED = (0, 0, 0), (128, 128, 128), (0, 255, 0), (255, 0, 0)
 PAINTS = {

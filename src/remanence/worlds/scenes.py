@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 from remanence.worlds.chain import Chain
-from remanence.worlds.continuous_grid import CORNERS, ContinuousGrid
-from remanence.worlds.corner_grid import CornerGrid
+from remanence.worlds.grids.continuous import CORNERS, ContinuousGrid
+from remanence.worlds.grids.corner import CornerGrid
+from remanence.worlds.grids.slippery import SlipperyGrid
 from remanence.worlds.pictures import BLACK, GREY, RED
-from remanence.worlds.rooms import Rooms, RoomsState
-from remanence.worlds.slippery_grid import SlipperyGrid
+from remanence.worlds.rooms.world import Rooms, RoomsState
 
 GAIN, LOSS, NOTHING, LINE = (60, 200, 90), (255, 140, 0), (70, 75, 95), (40, 42, 52)
 HEADINGS = ">v<^"

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence import hostcall
-from remanence.lockstep import takes_part
-from remanence.types import Key, TimeStep
+from remanence.core import hostcall
+from remanence.core.masking import takes_part
+from remanence.core.types import Key, TimeStep
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.rewards import DISCOUNT
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds

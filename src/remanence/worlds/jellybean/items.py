@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.errors import UserError, unknown
+from remanence.core.errors import UserError, unknown
 
 CODE_BITS = 16  # of a stored item: its kind and its cell in the patch
 

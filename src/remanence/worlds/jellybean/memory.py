@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.random import MODULUS
 

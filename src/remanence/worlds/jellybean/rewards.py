@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 
 DISCOUNT = 0.9  # of the paper's agents: the world itself has none
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean

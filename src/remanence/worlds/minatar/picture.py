@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from remanence.errors import UserError
+from remanence.core.errors import UserError
 from remanence.worlds.minatar.game import SIZE
 from remanence.worlds.minatar.world import make_game
 

@@ -9,9 +9,9 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.errors import UserError, unknown
-from remanence.trees import choose
-from remanence.types import Key, TimeStep
+from remanence.core.errors import UserError, unknown
+from remanence.core.tree_utils import choose
+from remanence.core.types import Key, TimeStep
 from remanence.worlds.minatar.asterix import Asterix
 from remanence.worlds.minatar.breakout import Breakout
 from remanence.worlds.minatar.freeway import Freeway

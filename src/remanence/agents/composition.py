@@ -1,0 +1,119 @@
+"""Value networks in parts: alone, permanent and transient side by side, or as two heads on one trunk.
+
+A plain deep agent is one whose permanent part is empty. So there is one learner, and a permanent part that is zero changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from remanence.agents.networks import Network, Shape
+from remanence.core.errors import UserError
+from remanence.core.types import Key
+
+
+class Parts(NamedTuple):
+    """V = V^P + V^T as functions of two sets of weights. Observations come in batches, [batch, *input]."""
+
+    init: Callable[[Key], tuple[Any, Any]]  # -> permanent and transient weights
+    permanent: Callable[[Any, Any, Array], Array]  # (permanent, transient, obs) -> [batch, outputs]
+    transient: Callable[[Any, Array], Array]  # (transient, obs) -> [batch, outputs]
+    redraw: Callable[[Key, Any], Any]  # transient weights begun anew; what both parts use is kept
+    input: Shape
+    outputs: int
+    empty: bool = False
+    """there is no permanent part"""
+    drifts: bool = False
+    """V^P of a state changes while only the transient part learns, because both stand on the same trunk"""
+
+
+def alone(network: Network) -> Parts:
+    """One network, nothing permanent: TD and DQN."""
+
+    def permanent(_: Any, transient: Any, obs: Array) -> Array:
+        del transient
+        return jnp.zeros((len(obs), network.output[0]))
+
+    return Parts(
+        init=lambda key: ((), network.init(key)),
+        permanent=permanent,
+        transient=network.apply,
+        redraw=lambda key, _: network.init(key),
+        input=network.input,
+        outputs=_outputs(network),
+        empty=True,
+    )
+
+
+def side_by_side(permanent: Network, transient: Network) -> Parts:
+    """Two networks that share nothing (paper, Algorithm 4)."""
+    if (permanent.input, permanent.output) != (transient.input, transient.output):
+        raise UserError(
+            f"both parts must take and give the same: {permanent.input} to {permanent.output} is not "
+            f"{transient.input} to {transient.output}"
+        )
+
+    def init(key: Key) -> tuple[Any, Any]:
+        k_permanent, k_transient = jax.random.split(key)
+        return permanent.init(k_permanent), transient.init(k_transient)
+
+    return Parts(
+        init=init,
+        permanent=lambda weights, _, obs: permanent.apply(weights, obs),
+        transient=transient.apply,
+        redraw=lambda key, _: transient.init(key),
+        input=transient.input,
+        outputs=_outputs(transient),
+    )
+
+
+class OnTrunk(NamedTuple):
+    """Transient weights that include the trunk: only the transient loss trains it (paper, App. C.1.1)."""
+
+    trunk: Any
+    head: Any
+
+
+def two_heads(trunk: Network, head: Network) -> Parts:
+    """A permanent and a transient head on one trunk. The permanent head sees the trunk's features but never moves them."""
+
+    def init(key: Key) -> tuple[Any, OnTrunk]:
+        k_trunk, k_permanent, k_transient = jax.random.split(key, 3)
+        return head.init(k_permanent), OnTrunk(trunk.init(k_trunk), head.init(k_transient))
+
+    def permanent(weights: Any, transient: OnTrunk, obs: Array) -> Array:
+        return head.apply(weights, jax.lax.stop_gradient(trunk.apply(transient.trunk, obs)))
+
+    return Parts(
+        init=init,
+        permanent=permanent,
+        transient=lambda weights, obs: head.apply(weights.head, trunk.apply(weights.trunk, obs)),
+        redraw=lambda key, weights: weights._replace(head=head.init(key)),
+        input=trunk.input,
+        outputs=_outputs(head),
+        drifts=True,
+    )
+
+
+def by_number(parts: Parts) -> Parts:
+    """Parts whose networks give all rows of a table (`networks.of_table`), for observations that are numbers of rows."""
+
+    def permanent(weights: Any, transient: Any, number: Array) -> Array:
+        if parts.empty:
+            return parts.permanent(weights, transient, number)
+        return parts.permanent(weights, transient, number)[number]
+
+    return parts._replace(
+        permanent=permanent, transient=lambda weights, number: parts.transient(weights, number)[number]
+    )
+
+
+def _outputs(network: Network) -> int:
+    if len(network.output) != 1:
+        raise UserError(f"a value network must end in a vector of values; this one ends in {network.output}")
+    return network.output[0]

@@ -1,0 +1,116 @@
+"""Value functions that are linear in a few active features: tables, coarse codes, thresholded radial bases.
+
+A table over states is the linear function of one-hot features; all features of the paper's prediction grids are binary with at
+most four active at once. So an observation is coded by its *active* features only, and looking up or learning a value
+touches those weights and no others, whatever the size of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from remanence.core.types import Key
+
+
+class Active(NamedTuple):
+    """The features of one observation that are not zero."""
+
+    index: Array  # [n] which
+    strength: Array  # [n] how much; 0 for a slot that is not used
+
+
+class Features(NamedTuple):
+    """A way to code observations."""
+
+    count: int
+    encode: Callable[[Array], Active]
+    one_hot: bool = False  # exactly one feature is active, with strength 1: the weights are a table
+
+
+class Value(NamedTuple):
+    """A value function as pure functions over its weights."""
+
+    init: Callable[[Key], Any]
+    apply: Callable[[Any, Array], Array]
+    """(weights, obs) -> [outputs]"""
+    nudge: Callable[[Any, Array, int | Array, Array], Any]
+    """(weights, obs, output, amount) -> weights + amount ∇ apply(weights, obs)[output]"""
+    settle: Callable[[Any, Any, Any, float | Array], Any] | None = None
+    """(weights, target, visits, lr) -> weights after so many steps of size lr towards the target; in a table, where the order
+    of steps does not matter"""
+
+
+def linear(features: Features, outputs: int = 1) -> Value:
+    """v(s) = Σ_i φ_i(s) w_i, one column of weights per output. Starts at zero.
+
+    `outputs` is 1 for prediction and the number of actions for control.
+    """
+
+    def init(key: Key) -> Array:
+        del key
+        return jnp.zeros((features.count, outputs))
+
+    def apply(weights: Array, obs: Array) -> Array:
+        index, strength = features.encode(obs)
+        if len(index) == 1:  # a table: nothing to sum, and a plain look-up is twice as fast as a product of size one
+            return weights[index[0]] * strength[0]
+        return jnp.dot(strength, weights[index], precision=jax.lax.Precision.HIGHEST)
+
+    def nudge(weights: Array, obs: Array, output: int | Array, amount: Array) -> Array:
+        index, strength = features.encode(obs)
+        return weights.at[index, output].add(amount * strength)
+
+    def settle(weights: Array, target: Array, visits: Array, lr: float | Array) -> Array:
+        return weights + (1.0 - _power(1.0 - lr, visits)) * (target - weights)
+
+    return Value(init, apply, nudge, settle if features.one_hot else None)
+
+
+def one_hot(states: int) -> Features:
+    """One feature per state: a table. Observations are state numbers."""
+    return Features(states, lambda state: Active(state[None], jnp.ones(1)), one_hot=True)
+
+
+def row_and_column(size: int) -> Features:
+    """One feature for the row and one for the column of a square grid (paper, App. C.1.1): `2 size` in all."""
+
+    def encode(state: Array) -> Active:
+        return Active(jnp.stack([state // size, size + state % size]), jnp.ones(2))
+
+    return Features(2 * size, encode)
+
+
+def thresholded_rbf(order: int) -> Features:
+    """Binary radial bases on `order`² centres over the unit square (paper, App. C.1.1).
+
+        φ_i(s) = 1 if exp(−‖s − c_i‖² / 2σ²) > 0.5, else 0,        σ = 0.75 / (order − 1)
+
+    The threshold is crossed at 0.883 of the distance between neighbouring centres, so only the four corners of the
+    cell around s can be active: the other order² − 4 features are never computed.
+    """
+    gap = 1.0 / (order - 1)
+    variance = (0.75 * gap) ** 2
+    corners = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+
+    def encode(point: Array) -> Active:
+        cell = jnp.clip(jnp.floor(point / gap).astype(jnp.int32), 0, order - 2)
+        centres = cell + corners  # [4, 2]
+        squared = jnp.sum((point - centres * gap) ** 2, axis=-1)
+        strength = (jnp.exp(-squared / (2 * variance)) > 0.5).astype(jnp.float32)
+        # The barrier keeps this code from being computed again for every lane that looks up the same point.
+        return jax.lax.optimization_barrier(Active(centres[:, 0] * order + centres[:, 1], strength))
+
+    return Features(order * order, encode)
+
+
+def _power(base: float | Array, count: Array) -> Array:
+    """base^count for whole numbers `count`, by way of the exponential: several times faster than the general power."""
+    size = jnp.exp(count * jnp.log(jnp.abs(base)))
+    signed = jnp.where((base < 0) & (count % 2 == 1), -size, size)
+    return jnp.where(count == 0, 1.0, signed)

@@ -1,0 +1,138 @@
+"""Permanent and transient value functions around one and the same learner.
+
+The transient part is learned by an ordinary learner that is handed the value function
+
+    v(w^T, s) = V^P(s) + V^T(w^T, s)                               (paper, Eq. 2)
+
+with V^P held fixed. The permanent part moves only in `consolidate`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+from jax.typing import ArrayLike
+
+from remanence.agents.base import AT_SWITCH, Agent, Rhythm
+from remanence.agents.behaviour import Behaviour
+from remanence.agents.linear import Value
+from remanence.agents.td import CONTROL, PREDICTION, Problem, improve
+from remanence.agents.visits import counted, listed
+from remanence.core.types import Key, Transition
+from remanence.updates import decayed
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class PTHypers:
+    """Numbers that may differ between lanes. `decay` is λ: 0 forgets the transient part at each consolidation."""
+
+    permanent_lr: float | Array
+    transient_lr: float | Array
+    decay: float | Array = 0.0
+
+
+class PTState(NamedTuple):
+    permanent: Any  # weights of V^P
+    transient: Any  # weights of V^T
+    visited: Any  # visits since the last consolidation (the paper's buffer B)
+    lost: Array  # [] visits a full buffer dropped before they were consolidated
+
+
+def on_top_of(value: Value, permanent: Any) -> Value:
+    """The value function V^P + V^T as a function of the transient weights alone (Eq. 2)."""
+
+    def apply(transient: Any, obs: Array) -> Array:
+        return value.apply(permanent, obs) + value.apply(transient, obs)
+
+    return value._replace(apply=apply)
+
+
+def pt_td(
+    value: Value,
+    behaviour: Behaviour,
+    example_obs: ArrayLike = 0,
+    buffer: int | None = None,
+    rhythm: Rhythm = AT_SWITCH,
+) -> Agent:
+    """PT-TD (Algorithm 1), and its general form: any rhythm of consolidation, any decay. See `permanent_transient`."""
+    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, rhythm)
+
+
+def pt_q(
+    value: Value,
+    behaviour: Behaviour,
+    example_obs: ArrayLike = 0,
+    buffer: int | None = None,
+    rhythm: Rhythm = AT_SWITCH,
+    clear: bool = True,
+) -> Agent:
+    """PT-Q-learning: semi-continual (Algorithm 3) at told switches, continual (Algorithm 2) in any other rhythm."""
+    return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, rhythm, clear)
+
+
+def permanent_transient(
+    problem: Problem,
+    value: Value,
+    behaviour: Behaviour,
+    example_obs: ArrayLike,
+    buffer: int | None,
+    rhythm: Rhythm,
+    clear: bool = True,
+) -> Agent:
+    """An agent in two parts, each with weights of its own, around the learner of `td.py`.
+
+    Args:
+        problem: prediction or control.
+        value: the form of both parts.
+        example_obs: [*obs] tells the buffer what it will hold.
+        buffer: how many visits are kept for consolidation, the newest ones if there are more; None for all, in a table.
+        rhythm: when to consolidate; at observed switches, or every k episodes or steps.
+        clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
+    """
+    visits = counted(problem, value) if buffer is None else listed(problem, value, example_obs, buffer, clear)
+
+    def init(key: Key, hypers: PTHypers) -> PTState:
+        del hypers
+        k_permanent, k_transient = jax.random.split(key)
+        return PTState(value.init(k_permanent), value.init(k_transient), visits.begin(key), jnp.int32(0))
+
+    def act(state: PTState, hypers: PTHypers, obs: Array, key: Key) -> Array:
+        return behaviour(on_top_of(value, state.permanent).apply(state.transient, obs), hypers, key)
+
+    def learn(state: PTState, hypers: PTHypers, transition: Transition, key: Key) -> PTState:
+        del key
+        combined = on_top_of(value, state.permanent)
+        return state._replace(
+            transient=improve(problem, combined, state.transient, hypers.transient_lr, transition),
+            visited=visits.note(state.visited, transition),
+        )
+
+    def consolidate(state: PTState, hypers: PTHypers, key: Key) -> PTState:
+        """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
+        del key
+        return PTState(
+            permanent=visits.absorb(state.visited, state.permanent, state.transient, hypers.permanent_lr),
+            transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
+            visited=visits.forget(state.visited),
+            lost=state.lost + visits.lost(state.visited),
+        )
+
+    def inspect(state: PTState, obs: Array) -> dict[str, Array]:
+        permanent, transient = value.apply(state.permanent, obs), value.apply(state.transient, obs)
+        return {"value": permanent + transient, "permanent": permanent, "transient": transient}
+
+    return Agent(
+        init,
+        act,
+        learn,
+        consolidate,
+        inspect,
+        rhythm,
+        samples_lost=lambda state: state.lost,
+        workload=lambda state: visits.workload(state.visited),
+    )

@@ -1,0 +1,214 @@
+"""Experience replay: a ring of transitions, packed and stacked as needed, as pure functions.
+
+Binary observations are kept as bits. With several frames per input, every frame is kept once and stacks are put together when
+sampled; frames from before the episode are zero, and transitions whose earlier frames are gone are not sampled or not `whole`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from remanence.agents import ring as rings
+from remanence.agents.ring import Ring
+from remanence.core.errors import UserError, unknown
+from remanence.core.masking import longest
+from remanence.core.types import Key
+
+
+class Codec(NamedTuple):
+    """How one frame is kept."""
+
+    pack: Callable[[Array], Array]
+    unpack: Callable[[Array], Array]  # [..., packed] -> [..., *frame]
+    example: Array  # packed
+
+
+class Seen(NamedTuple):
+    """A state as the agent saw it."""
+
+    frame: Array  # [*frame]
+    before: Array  # []  frames that came before it in the episode
+    known: Any = ()  # what else is kept of it
+
+
+class Sample(NamedTuple):
+    """A batch of transitions."""
+
+    slots: Array  # [batch] where they lie in the ring
+    obs: Array  # [batch, *input]
+    next_obs: Array  # [batch, *input]
+    known: Any  # leaves [batch, ...]
+    next_known: Any
+    extras: Any
+    whole: Array  # [batch] False where the next state, or a frame of this one, is not known
+
+
+def codec(example: ArrayLike) -> Codec:
+    """Bits for booleans, the array itself for anything else."""
+    frame = np.asarray(example)
+    if frame.dtype != bool:
+        return Codec(lambda x: x, lambda x: x, jnp.asarray(frame))
+    count, shape = math.prod(frame.shape), frame.shape
+
+    def unpack(packed: Array) -> Array:
+        bits = jnp.unpackbits(packed, axis=-1, count=count)
+        return bits.reshape(*packed.shape[:-1], *shape)
+
+    pack = lambda x: jnp.packbits(x.reshape(-1))  # noqa: E731
+    return Codec(pack, unpack, jnp.asarray(np.packbits(frame.reshape(-1))))
+
+
+class Replay(NamedTuple):
+    """What is remembered of transitions, as functions of a ring."""
+
+    begin: Callable[[], Ring]
+    note: Callable[[Ring, Seen, Seen, Any, Array, Array], Ring]
+    """(ring, state, next state, extras, whether the episode was cut off there [], real) -> ring"""
+    sample: Callable[[Ring, Key, int], Sample]
+    read: Callable[[Ring, Array], Sample]
+    """(ring, ages [batch]) -> those transitions; age 0 is the oldest"""
+    refresh: Callable[[Ring, Callable[[Array], Any], int], Ring]
+    """(ring, inputs [block, *input] -> what is known of these states, block) -> ring with all of that computed anew"""
+
+
+APART, CHAINED, WITHOUT = "apart", "chained", "without"
+
+
+def make_replay(
+    example: ArrayLike,
+    extras: Any,
+    capacity: int,
+    frames: int = 1,
+    replace: bool = True,
+    following: str = APART,
+    known: Any = (),
+) -> Replay:
+    """A memory of the last `capacity` transitions.
+
+    Args:
+        example: a frame, [*frame], whose shape and type tell how it is kept.
+        extras: what else is kept of each transition.
+        frames: how many frames make an input; they are joined along the last axis.
+        replace: whether one transition may be drawn twice for the same batch.
+        following: how the next state is kept. "apart": beside each state. "chained": it is the state of the transition that
+            came after, which takes half of the room; but a transition at which an episode was cut off (not ended: there its
+            next state does not matter) is then not `whole`. "without": not at all, `next_obs` of a sample is `obs`.
+        known: what else is kept of each state.
+    """
+    if capacity < 1:
+        raise UserError(f"a replay memory must hold at least one transition; got {capacity}")
+    if frames < 1:
+        raise UserError(f"an input needs at least one frame; got {frames}")
+    if frames > 1 and np.ndim(example) < 1:
+        raise UserError("frames that are single numbers cannot be stacked")
+    if following not in (APART, CHAINED, WITHOUT):
+        raise unknown("way to keep the next state", following, (APART, CHAINED, WITHOUT))
+    kept, chained = codec(example), following == CHAINED
+    slots_in_all = capacity + chained  # in a chain, the state that is to come has a place too
+
+    def begin() -> Ring:
+        state: dict[str, Any] = {"frame": kept.example, "known": known}
+        if frames > 1:
+            state["before"] = np.int8(0)
+        item = {"now": state, "extras": extras}
+        if following == APART:
+            item["next"] = {"frame": kept.example, "known": known}
+        if chained:
+            item["cut"] = np.bool_(False)
+        return rings.make_ring(item, slots_in_all)
+
+    def packed(seen: Seen) -> dict[str, Any]:
+        state = {"frame": kept.pack(seen.frame), "known": seen.known}
+        if frames > 1:
+            state["before"] = jnp.minimum(seen.before, frames - 1).astype(jnp.int8)
+        return state
+
+    def note(ring: Ring, now: Seen, then: Seen, extras: Any, cut: Array, real: Array) -> Ring:
+        item = {"now": packed(now), "extras": extras}
+        if following == APART:
+            item["next"] = {"frame": kept.pack(then.frame), "known": then.known}
+        if not chained:
+            return rings.append(ring, item, real)
+        ring = rings.append(ring, {**item, "cut": cut}, real)
+        ahead = rings.append(
+            ring._replace(items=ring.items["now"]), packed(then), real
+        )  # counts only once noted itself
+        return ring._replace(items={**ring.items, "now": ahead.items})
+
+    def gather(ring: Ring, ages: Array) -> Sample:
+        slots = (rings.overwritten(ring) + ages) % slots_in_all
+        items = jax.tree.map(lambda leaf: leaf[slots], ring.items)
+        now, whole = items["now"], jnp.ones(ages.shape, bool)
+        then = items.get("next", now)
+        if chained:
+            then = jax.tree.map(lambda leaf: leaf[(slots + 1) % slots_in_all], ring.items["now"])
+            whole = ~items["cut"]
+        if frames == 1:
+            obs, next_obs = kept.unpack(now["frame"]), kept.unpack(then["frame"])
+            return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
+        back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
+        there = (back <= now["before"][:, None]) & (back <= ages[:, None])
+        whole &= now["before"] <= ages  # else it began before the memory was emptied
+        earlier = ring.items["now"]["frame"][(slots[:, None] - back) % slots_in_all]
+        earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
+        seen = [earlier, now["frame"][:, None], *([] if following == WITHOUT else [then["frame"][:, None]])]
+        stack = kept.unpack(jnp.concatenate(seen, axis=1))
+        obs = join_frames(stack[:, :frames])
+        next_obs = obs if following == WITHOUT else join_frames(stack[:, 1:])
+        return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
+
+    def sample(ring: Ring, key: Key, batch: int) -> Sample:
+        gone = jnp.maximum(ring.count - capacity, 0)
+        # The oldest ones lack their earlier frames, and in a chain the state to come lies where the very oldest was.
+        skipped = gone - rings.overwritten(ring) + jnp.where(gone > 0, frames - 1, 0)
+        choose = draw if replace else draw_distinct
+        return gather(ring, skipped + choose(key, rings.size(ring) - skipped, batch))
+
+    def refresh(ring: Ring, believe: Callable[[Array], Any], block: int) -> Ring:
+        states = rings.size(ring) + chained
+
+        def some(i: Array, ring: Ring) -> Ring:
+            sample = gather(ring, jnp.minimum(i * block + jnp.arange(block), jnp.maximum(states - 1, 0)))
+            items = dict(ring.items)
+            for name, obs in (("now", sample.obs), ("next", sample.next_obs))[: 1 + (following == APART)]:
+                fresh = jax.tree.map(
+                    lambda leaf, value: leaf.at[sample.slots].set(value), items[name]["known"], believe(obs)
+                )
+                items[name] = {**items[name], "known": fresh}
+            return ring._replace(items=items)
+
+        return jax.lax.fori_loop(0, longest(-(-states // block)), some, ring)
+
+    return Replay(begin, note, sample, gather, refresh)
+
+
+def join_frames(stack: Array) -> Array:
+    """[..., frames, *rest, channels] -> [..., *rest, frames · channels], for a batch: the first axis is the batch."""
+    moved = jnp.moveaxis(stack, 1, -2)
+    return moved.reshape(*moved.shape[:-2], moved.shape[-2] * moved.shape[-1])
+
+
+def draw(key: Key, size: Array, batch: int) -> Array:
+    """[batch] numbers below `size`, uniformly; all 0 if there are none."""
+    return jnp.minimum((jax.random.uniform(key, (batch,)) * size).astype(jnp.int32), jnp.maximum(size - 1, 0))
+
+
+def draw_distinct(key: Key, size: Array, batch: int) -> Array:
+    """[batch] distinct numbers below `size`, every set equally likely (Floyd's way); needs size ≥ batch."""
+    luck = jax.random.uniform(key, (batch,))
+
+    def choose(i: Array, chosen: Array) -> Array:
+        top = size - batch + i
+        number = jnp.clip((luck[i] * (top + 1)).astype(jnp.int32), 0, top)
+        taken = jnp.any((chosen == number) & (jnp.arange(batch) < i))
+        return chosen.at[i].set(jnp.where(taken, top, number))
+
+    return jax.lax.fori_loop(0, batch, choose, jnp.full(batch, -1, jnp.int32))

@@ -1,0 +1,72 @@
+"""A buffer of the most recent items, as pure functions over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from remanence.core.masking import longest
+
+
+class Ring(NamedTuple):
+    """The last `capacity` items, in one array per leaf.
+
+    One slot more than the capacity is kept: items that are not real land there. Writing somewhere in every case is what
+    lets the compiler update the arrays in place.
+    """
+
+    items: Any  # leaves [capacity + 1, ...]
+    count: Array  # [] appended since the ring was last emptied
+
+
+def make_ring(example: Any, capacity: int) -> Ring:
+    """An empty ring for items like `example`, whose type also decides how much room each takes."""
+    items = jax.tree.map(lambda leaf: jnp.zeros((capacity + 1, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
+    return Ring(items, jnp.int32(0))
+
+
+def capacity(ring: Ring) -> int:
+    return jax.tree.leaves(ring.items)[0].shape[0] - 1
+
+
+def append(ring: Ring, item: Any, real: Array) -> Ring:
+    """Adds `item`, over the oldest one if the ring is full; does nothing visible unless `real`."""
+    slot = jnp.where(real, ring.count % capacity(ring), capacity(ring))
+    items = jax.tree.map(lambda leaf, value: leaf.at[slot].set(jnp.asarray(value, leaf.dtype)), ring.items, item)
+    return Ring(items, ring.count + real)
+
+
+def size(ring: Ring) -> Array:
+    return jnp.minimum(ring.count, capacity(ring))
+
+
+def overwritten(ring: Ring) -> Array:
+    """How many items had to go because the ring was full."""
+    return ring.count - size(ring)
+
+
+def read(ring: Ring, age: Array) -> Any:
+    """The item of that age: 0 is the oldest one kept."""
+    slot = (overwritten(ring) + age) % capacity(ring)
+    return jax.tree.map(lambda leaf: leaf[slot], ring.items)
+
+
+def fold(absorb: Callable[[Any, Any, Array], Any], start: Any, ring: Ring) -> Any:
+    """Reads the ring once, oldest item first: `state = absorb(state, item, real)` for each.
+
+    Lanes hold different numbers of items. All read as many as the fullest one, and `absorb` must leave its state alone
+    when `real` is False: selecting between old and new state for each item would copy whole tables.
+    """
+
+    def body(age: Array, state: Any) -> Any:
+        return absorb(state, read(ring, age), age < size(ring))
+
+    return jax.lax.fori_loop(0, longest(size(ring)), body, start)
+
+
+def emptied(ring: Ring) -> Ring:
+    return ring._replace(count=jnp.int32(0))

@@ -1,0 +1,97 @@
+"""What a PT agent remembers of its visits, and how the permanent part absorbs it (paper, Eq. 4 and App. A)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.typing import ArrayLike
+
+from remanence.agents import ring as rings
+from remanence.agents.linear import Value
+from remanence.agents.ring import Ring
+from remanence.agents.td import Problem
+from remanence.core.errors import UserError
+from remanence.core.types import Key, Transition
+from remanence.updates import permanent_error
+
+
+class Visits(NamedTuple):
+    """A memory of visits, as pure functions over its state."""
+
+    begin: Callable[[Key], Any]
+    note: Callable[[Any, Transition], Any]
+    absorb: Callable[[Any, Any, Any, float | Array], Any]  # (visits, permanent, transient, lr) -> permanent
+    forget: Callable[[Any], Any]  # what is left after consolidation
+    lost: Callable[[Any], Array]  # how many visits could not be kept
+    workload: Callable[[Any], Array]  # how long `absorb` would take now
+
+
+def counted(problem: Problem, value: Value) -> Visits:
+    """For tables: how often each entry was visited. Exact, and nothing is ever lost.
+
+    In a table, visits to one entry do not disturb the others, and each brings it the same share ᾱ of the way to a target that
+    stands still. After n visits, in any order,
+
+        V^P_new(s) = V^P_old(s) + (1 − (1 − ᾱ)^n(s)) V^T(s)
+
+    so one pass over the buffer needs no buffer.
+    """
+    if value.settle is None:
+        raise UserError("only a table can do without a buffer: say how many samples it may hold")
+    settle = value.settle
+
+    def note(visits: Any, transition: Transition) -> Any:
+        once = jnp.where(transition.real, 1.0, 0.0)
+        return value.nudge(visits, transition.obs, problem.output(transition.action), once)
+
+    def absorb(visits: Any, permanent: Any, transient: Any, lr: float | Array) -> Any:
+        return settle(permanent, permanent + transient, visits, lr)
+
+    return Visits(
+        begin=lambda key: jnp.zeros_like(value.init(key)),
+        note=note,
+        absorb=absorb,
+        forget=jnp.zeros_like,
+        lost=lambda _: jnp.int32(0),
+        workload=lambda _: jnp.int32(1),
+    )
+
+
+def listed(problem: Problem, value: Value, example_obs: ArrayLike, capacity: int, clear: bool) -> Visits:
+    """For any value function: the visits themselves, absorbed one by one in their order.
+
+    Args:
+        example_obs: [*obs] tells the buffer what it will hold.
+        capacity: how many visits are kept; the newest ones if there are more.
+        clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
+    """
+    if capacity < 1:
+        raise UserError(f"a buffer must hold at least one sample; got {capacity}")
+
+    def note(ring: Ring, transition: Transition) -> Ring:
+        return rings.append(ring, (transition.obs, problem.output(transition.action)), transition.real)
+
+    def absorb(ring: Ring, permanent: Any, transient: Any, lr: float | Array) -> Any:
+        before = permanent  # frozen: the targets do not move during the pass
+
+        def absorb_one(permanent: Any, visit: tuple[Array, Array], real: Array) -> Any:
+            obs, output = visit
+            target = (value.apply(before, obs) + value.apply(transient, obs))[output]
+            error = permanent_error(target, value.apply(permanent, obs)[output])
+            return value.nudge(permanent, obs, output, jnp.where(real, lr * error, 0.0))
+
+        return rings.fold(absorb_one, permanent, ring)
+
+    return Visits(
+        begin=lambda _: rings.make_ring((example_obs, np.int8(0)), capacity),
+        note=note,
+        absorb=absorb,
+        forget=rings.emptied if clear else lambda ring: ring,
+        # A buffer that is never cleared is meant to keep the newest visits only: nothing is lost there.
+        lost=rings.overwritten if clear else lambda _: jnp.int32(0),
+        workload=rings.size,
+    )

@@ -1,0 +1,52 @@
+"""An experiment of one's own, from a file: wherever an experiment is named, `mine.py` or `mine.py:NAME` will do.
+
+The file is an ordinary Python program, and runs when it is loaded. It holds an `Experiment`: by the name `EXPERIMENT`, or by the
+one behind the colon. See `examples/own_experiment.py`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import cloudpickle
+
+from remanence.core.errors import UserError
+from remanence.experiments.base import Experiment
+
+DEFAULT = "EXPERIMENT"
+
+
+def is_own(name: str) -> bool:
+    return _parts(name)[0].endswith(".py")
+
+
+def load_own(name: str) -> Experiment:
+    """The experiment that `mine.py` or `mine.py:NAME` names."""
+    file, attribute = _parts(name)
+    path = Path(file)
+    if not path.is_file():
+        raise UserError(f"there is no file '{path}' to read an experiment from")
+    found = getattr(_load(path), attribute, None)
+    if not isinstance(found, Experiment):
+        raise UserError(f"'{path}' has no experiment by the name {attribute}: give another as {path}:NAME")
+    return found
+
+
+def _parts(name: str) -> tuple[str, str]:
+    file, colon, attribute = name.rpartition(":")
+    return (file, attribute) if colon and file.endswith(".py") else (name, DEFAULT)
+
+
+def _load(path: Path) -> ModuleType:
+    """The file as a module. Other processes cannot import it by name, so what is sent to them holds its code."""
+    spec = importlib.util.spec_from_file_location(f"_own_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    cloudpickle.register_pickle_by_value(module)
+    return module

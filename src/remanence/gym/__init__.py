@@ -1,0 +1,49 @@
+"""Our worlds, and the paper's streams of tasks, for agents of other libraries: registered with Gymnasium.
+
+`import remanence` registers them if Gymnasium was imported before. In whatever order things were imported,
+`gymnasium.make("remanence.gym:remanence/CornerGrid-v0")` always works. What a world needs is imported when it is made.
+"""
+
+from __future__ import annotations
+
+import gymnasium
+
+from remanence.gym.switching import TaskSwitching
+
+__all__ = ["GAMES", "STREAMS", "WORLDS", "TaskSwitching"]
+
+WORLDS = {
+    "CornerGrid": "remanence.gym.worlds:CornerGridEnv",
+    "CornerGridImage": "remanence.gym.worlds:CornerGridImageEnv",
+    "ContinuousGrid": "remanence.gym.worlds:ContinuousGridEnv",
+    "SlipperyGrid": "remanence.gym.worlds:SlipperyGridEnv",
+    "Chain": "remanence.gym.worlds:ChainEnv",
+    "ItemRooms": "remanence.gym.worlds:ItemRoomsEnv",
+    "TwoRooms": "remanence.gym.worlds:TwoRoomsEnv",
+    "MinAtarGames": "remanence.gym.worlds:MinAtarGamesEnv",
+    "JellyBeanWorld": "remanence.gym.jellybean:JellyBeanEnv",
+}
+GAMES = {
+    "MinAtarAsterix": "asterix",
+    "MinAtarBreakout": "breakout",
+    "MinAtarFreeway": "freeway",
+    "MinAtarSeaquest": "seaquest",
+    "MinAtarSpaceInvaders": "space_invaders",
+}
+STREAMS = {
+    "CornerGridStream": "corner_grid",
+    "CornerGridImageStream": "corner_grid_image",
+    "ContinuousGridStream": "continuous_grid",
+    "SlipperyGridStream": "slippery_grid",
+    "ItemRoomsStream": "item_rooms",
+    "TwoRoomsStream": "two_rooms",
+    "MinAtarStream": "minatar",
+    "JellyBeanStream": "jelly_bean",
+}
+
+for _name, _class in WORLDS.items():
+    gymnasium.register(f"remanence/{_name}-v0", _class)
+for _name, _game in GAMES.items():
+    gymnasium.register(f"remanence/{_name}-v0", "remanence.gym.worlds:MinAtarEnv", kwargs={"game": _game})
+for _name, _stream in STREAMS.items():
+    gymnasium.register(f"remanence/{_name}-v0", f"remanence.gym.streams:{_stream}")

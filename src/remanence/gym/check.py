@@ -1,0 +1,136 @@
+"""Tries an environment before anything is trained in it: what breaks Gymnasium's contract is told in one sentence."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from remanence.core.errors import UserError
+from remanence.gym.factories import Source
+from remanence.gym.spaces import Spaces, read_spaces
+from remanence.schedules import Timetable
+
+STEPS = 20  # of a trial
+
+
+def examine(sources: Sequence[Source], timetable: Timetable) -> tuple[Spaces, list[str], int]:
+    """Tries all environments of a life for a few steps.
+
+    Returns: the spaces they share; what they call themselves; how many a source makes at once.
+    """
+    found: list[tuple[str, Spaces]] = []
+    ids, sizes = [], []
+    for number, source in enumerate(sources):
+        name = timetable.names[number] if timetable.environments else "the environment"
+        parts = _calling(f"making {name}", source.make)
+        try:
+            found += [(name, _examine_one(env, name, timetable)) for env in parts]
+            ids.append(getattr(parts[0].spec, "id", None) or type(parts[0].unwrapped).__name__)
+            sizes.append(len(parts))
+        finally:
+            for env in parts:
+                if hasattr(env, "close"):
+                    _calling(f"closing {name}", env.close)
+    (first, spaces), *others = found
+    for name, own in others:
+        if own != spaces:
+            raise UserError(
+                f"environments with different spaces cannot take turns: {first} has {_summary(spaces)}, "
+                f"{name} has {_summary(own)}: "
+                "give adapter=, a function that wraps each environment so that all are alike, for example with "
+                "gymnasium.wrappers.TransformObservation and TransformAction"
+            )
+    if len(set(sizes)) > 1:
+        raise UserError(f"vector environments that take turns need the same number of parts; these have {sizes}")
+    return spaces, ids, sizes[0]
+
+
+def _examine_one(env: Any, name: str, timetable: Timetable) -> Spaces:
+    import gymnasium
+
+    if isinstance(env, gymnasium.vector.VectorEnv):
+        raise UserError(
+            f"{name} is a vector environment whose parts cannot be had one by one: make a single one and give seeds={env.num_envs} "
+            'for as many lives, or a synchronous vector (gymnasium.make_vec(…, vectorization_mode="sync"))'
+        )
+    if not isinstance(env, gymnasium.Env):
+        old = " (an environment of the old gym package?)" if hasattr(env, "reset") and hasattr(env, "step") else ""
+        raise UserError(f"{name} is no gymnasium.Env but {type(env).__module__}.{type(env).__qualname__}{old}")
+    spaces = read_spaces(env.observation_space, env.action_space)
+    if timetable.change is not None:
+        ticks = {segment * timetable.span.count for segment in range(len(timetable.order))} | {timetable.ticks - 1, 0}
+        for tick in sorted(ticks, reverse=True):  # ends at the first value
+            value = timetable.value(tick)
+            _calling(f"changing {name} to {value!r}", timetable.change, env, value)
+    rng = np.random.default_rng(0)
+    _reset(env, name, spaces)
+    for _ in range(STEPS):
+        action = spaces.first_action + int(rng.integers(spaces.actions))
+        if _step(env, name, spaces, action):
+            _reset(env, name, spaces)
+    return spaces
+
+
+def _reset(env: Any, name: str, spaces: Spaces) -> None:
+    answer = _calling(f"resetting {name}", env.reset, seed=0)
+    if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
+        raise UserError(f"reset of {name} must return an observation and a dict (obs, info); it gave {_kind(answer)}")
+    _check_obs(env, name, spaces, answer[0], "reset")
+
+
+def _step(env: Any, name: str, spaces: Spaces, action: int) -> bool:
+    """Whether the episode is over."""
+    answer = _calling(f"a step of {name}", env.step, action)
+    if not (isinstance(answer, tuple) and len(answer) == 5):
+        old = ": the old interface with one `done`" if isinstance(answer, tuple) and len(answer) == 4 else ""
+        raise UserError(
+            f"step of {name} must return obs, reward, terminated, truncated, info; it gave {_kind(answer)}{old}"
+        )
+    obs, reward, terminated, truncated, _ = answer
+    _check_obs(env, name, spaces, obs, "step")
+    try:
+        sound = math.isfinite(float(reward))
+    except (TypeError, ValueError):
+        sound = False
+    if not sound:
+        raise UserError(f"step of {name} gave a reward that is no number: {reward!r}")
+    for what, value in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(value, bool | np.bool_):
+            raise UserError(f"step of {name} must say {what} by True or False; it gave {value!r}")
+    return bool(terminated or truncated)
+
+
+def _check_obs(env: Any, name: str, spaces: Spaces, obs: Any, when: str) -> None:
+    space = env.observation_space
+    if space.contains(obs):
+        return
+    array, wrong = np.asarray(obs), ""
+    if array.shape != spaces.given:
+        wrong = f"shape {array.shape} instead of {spaces.given}"
+    elif not np.can_cast(array.dtype, space.dtype):
+        wrong = f"dtype {array.dtype} instead of {space.dtype}"
+    else:
+        wrong = f"a value outside of {space}"
+    raise UserError(f"{when} of {name} gave an observation that is not in its own space: {wrong}")
+
+
+def _calling(what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """A call to what the user wrote; says where it failed."""
+    try:
+        return function(*arguments, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        raise UserError(f"{what} failed: {type(error).__name__}: {error}") from error
+
+
+def _kind(answer: Any) -> str:
+    return f"a tuple of {len(answer)}" if isinstance(answer, tuple) else f"a {type(answer).__name__}"
+
+
+def _summary(spaces: Spaces) -> str:
+    seen = f"{spaces.states} states" if spaces.states else f"{spaces.kind}s of shape {spaces.given} ({spaces.dtype})"
+    return f"{seen} and {spaces.actions} actions"

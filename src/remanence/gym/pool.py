@@ -1,0 +1,184 @@
+"""Lives in Gymnasium environments: keeps their episodes, tasks and parameters, and writes down what they bring."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from remanence.core.errors import UserError
+from remanence.gym.factories import Source
+from remanence.gym.hosted import Seen
+from remanence.gym.spaces import Spaces
+from remanence.schedules import Timetable
+
+
+class Episode(NamedTuple):
+    """An episode that has ended."""
+
+    end: int  # steps lived when it ended
+    length: int
+    returned: float  # undiscounted
+
+
+class Player:
+    """One lane in its environments, of which it has one for each source.
+
+    After every step the task and the parameter of the next one are put in place, before a reset if an episode is over: parameters
+    that only count from a reset on are then in force. Where a switch cuts an episode off it has not truly ended: its last step
+    says so, and what it brought is no return.
+    """
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        timetable: Timetable,
+        spaces: Spaces,
+        discount: float,
+        window: int,
+        lane: int,
+        seed: int,
+    ) -> None:
+        self.sources, self.timetable, self.spaces, self.discount = sources, timetable, spaces, discount
+        self.lane, self.seed, self.steps, self.window = lane, seed, 0, window
+        self.episodes: list[Episode] = []
+        self.rewards: list[float] = []
+        """the sum of every window of so many steps"""
+        self._made: dict[int, Any] = {}
+        self._seeded: set[int] = set()
+        self._ready_for, self._task, self._value = -1, -1, object()
+        self._since, self._return = 0, 0.0
+
+    def begin(self) -> np.ndarray:
+        self._make_ready()
+        return self._reset()
+
+    def step(self, action: int) -> Seen:
+        spaces = self.spaces
+        given, reward, terminated, truncated, _ = self._env.step(action + spaces.first_action)
+        reward = float(reward)
+        if not math.isfinite(reward):
+            raise UserError(f"the environment gave a reward that is no number: {reward}")
+        obs = spaces.encode(given)
+        if self.steps % self.window == 0:
+            self.rewards.append(0.0)
+        self.rewards[-1] += reward
+        self._return += reward
+        self.steps += 1
+        over = bool(terminated or truncated)
+        last = over or self._is_cut()
+        if over:
+            self.episodes.append(Episode(self.steps, self.steps - self._since, self._return))
+        if last:
+            self._since, self._return = self.steps, 0.0
+        self._make_ready()
+        return Seen(obs, reward, 0.0 if terminated else self.discount, last, self._reset() if last else obs)
+
+    def close(self) -> None:
+        for made in self._made.values():
+            with contextlib.suppress(Exception):  # what an environment says when it is closed no longer matters
+                made.close()
+        self._made.clear()
+
+    @property
+    def _tick(self) -> int:
+        return self.steps if self.timetable.by_steps else len(self.episodes)
+
+    @property
+    def _env(self) -> Any:
+        return self._made[self._number]
+
+    @property
+    def _number(self) -> int:
+        return self._task if self.timetable.environments else 0
+
+    def _is_cut(self) -> bool:
+        table = self.timetable
+        return table.cuts and table.by_steps and table.task(self._tick) != self._task
+
+    def _make_ready(self) -> None:
+        """Task and parameter of the next step."""
+        tick = self._tick
+        if tick == self._ready_for:
+            return
+        self._ready_for, self._task = tick, self.timetable.task(tick)
+        if self._number not in self._made:
+            self._made[self._number] = self.sources[self._number].next(self.lane)
+        if self.timetable.change is None:
+            return
+        value = self.timetable.value(tick)
+        if value is not self._value:  # values of switches may be anything, arrays too
+            self.timetable.change(self._env, value)
+            self._value = value
+
+    def _reset(self) -> np.ndarray:
+        """The next episode. An environment is seeded once, as Gymnasium wants it."""
+        known = self._number in self._seeded
+        self._seeded.add(self._number)
+        obs, _ = self._env.reset() if known else self._env.reset(seed=self.seed)
+        return self.spaces.encode(obs)
+
+
+class Players:
+    """A company in which every lane has environments of its own."""
+
+    def __init__(
+        self, sources: Sequence[Source], timetable: Timetable, spaces: Spaces, discount: float, window: int
+    ) -> None:
+        self._enter = lambda lane, seed: Player(sources, timetable, spaces, discount, window, lane, seed)
+        self._numbers = itertools.count()
+        self.players: dict[int, Player] = {}
+        self.failure: BaseException | None = None
+        """what a player's environment raised"""
+        self.stopping = False
+
+    def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
+        with self._watching():
+            began = []
+            for seed in seeds:
+                number = next(self._numbers)
+                self.players[number] = player = self._enter(number, seed)
+                began.append((number, player.begin()))
+            return began
+
+    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[Seen]:
+        with self._watching():
+            seen = []
+            for lane, time, action in zip(lanes, times, actions, strict=True):
+                player = self.players[lane]
+                if player.steps != time:
+                    raise RuntimeError(f"step {time} of a life that is at step {player.steps}")
+                seen.append(player.step(action))
+            return seen
+
+    def leave(self, lane: int) -> None:
+        self.players[lane].close()
+
+    def close(self) -> None:
+        for player in self.players.values():
+            player.close()
+
+    @property
+    def steps(self) -> int:
+        """Of all lanes together."""
+        return sum(player.steps for player in list(self.players.values()))
+
+    @property
+    def episodes(self) -> int:
+        return sum(len(player.episodes) for player in list(self.players.values()))
+
+    @contextlib.contextmanager
+    def _watching(self) -> Iterator[None]:
+        """Keeps what goes wrong: the compiled program passes on no more than a text. Lanes on other devices then stop too."""
+        if self.stopping:
+            raise RuntimeError("stopped")
+        try:
+            yield
+        except BaseException as error:
+            self.failure = self.failure or error
+            self.stopping = True
+            raise

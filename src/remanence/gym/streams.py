@@ -1,0 +1,67 @@
+"""The paper's streams of tasks, ready to be made; every part of a schedule can be given anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from remanence.core.types import Episodes, Span, Steps
+from remanence.gym.jellybean import JellyBeanEnv
+from remanence.gym.switching import DRAWN, TaskSwitching
+from remanence.gym.worlds import (
+    ContinuousGridEnv,
+    CornerGridEnv,
+    CornerGridImageEnv,
+    ItemRoomsEnv,
+    MinAtarGamesEnv,
+    SlipperyGridEnv,
+    TwoRoomsEnv,
+)
+
+
+@dataclass(frozen=True)
+class StreamOf:
+    """Makes an environment and feeds it a stream; arguments beyond the schedule's are the environment's own."""
+
+    make: Callable[..., Any]
+    span: Span
+    order: Sequence[int] | str | None = None
+    ends_episode: bool = False
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        made = self.make.func if isinstance(self.make, partial) else self.make
+        return made.metadata  # type: ignore[union-attr]
+
+    def __call__(
+        self,
+        episodes: int | None = None,
+        steps: int | None = None,
+        order: Sequence[int] | str | None = None,
+        ends_episode: bool | None = None,
+        observe_task: bool = False,
+        **world: Any,
+    ) -> TaskSwitching:
+        """What is None is as the paper has it."""
+        if episodes is None and steps is None:
+            episodes, steps = (self.span.count, None) if isinstance(self.span, Episodes) else (None, self.span.count)
+        return TaskSwitching(
+            self.make(**world),
+            episodes=episodes,
+            steps=steps,
+            order=self.order if order is None else order,
+            ends_episode=self.ends_episode if ends_episode is None else ends_episode,
+            observe_task=observe_task,
+        )
+
+
+corner_grid = StreamOf(CornerGridEnv, Episodes(50))
+corner_grid_image = StreamOf(CornerGridImageEnv, Episodes(100))
+continuous_grid = StreamOf(ContinuousGridEnv, Episodes(200))
+slippery_grid = StreamOf(SlipperyGridEnv, Episodes(50))
+item_rooms = StreamOf(ItemRoomsEnv, Episodes(75), DRAWN)
+two_rooms = StreamOf(TwoRoomsEnv, Episodes(500))
+minatar = StreamOf(MinAtarGamesEnv, Steps(500_000), DRAWN, ends_episode=True)
+jelly_bean = StreamOf(partial(JellyBeanEnv, switch_every=None), Steps(150_000))

@@ -1,1 +1,0 @@
-"""Our agents in an environment of your own."""

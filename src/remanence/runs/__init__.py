@@ -1,0 +1,1 @@
+"""Plans become runs: jobs, executors, checkpoints, sweeps."""

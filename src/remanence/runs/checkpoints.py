@@ -1,0 +1,203 @@
+"""Keeps everything that decides the future of some lanes, so that they can go on from there after any accident.
+
+<n>/state/          named arrays, written by orbax
+<n>/manifest.json   size and checksum of every file, arrays without elements (orbax knows none), what the state belongs to
+
+A checkpoint is written beside its place and moved there when it is whole: a crash leaves the older ones untouched. The last
+two are kept. Nothing in them can run code.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import os
+import shutil
+import sys
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from remanence import __version__
+from remanence.core.errors import UserError
+from remanence.results.directory import sync
+
+KEPT = 2
+VERSIONS = {"remanence": __version__, "jax": jax.__version__}
+
+
+class Saved(NamedTuple):
+    """What a checkpoint cost."""
+
+    seconds: float
+    bytes: int
+
+
+class Checkpoints:
+    """The checkpoints of one group of lanes; `belongs_to` tells them from those of any other work."""
+
+    def __init__(self, path: Path, belongs_to: Mapping[str, Any]) -> None:
+        self.path = path
+        self.belongs_to = dict(belongs_to)
+        self._damaged: set[int] = set()
+        self._last_size = 0
+
+    def count(self) -> int:
+        return len(self._numbers())
+
+    def save(self, state: Mapping[str, np.ndarray]) -> Saved:
+        started = time.monotonic()
+        number = max(self._numbers(), default=0) + 1
+        partial, place = self.path / f"{number}.partial", self.path / str(number)
+        try:
+            self._clear_away()
+            # Found out in the middle, a full disk leaves orbax's threads complaining one after the other.
+            wanted = self._last_size or sum(array.nbytes for array in state.values()) // 8
+            if shutil.disk_usage(self.path.parent).free < wanted:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            _write_arrays(partial / "state", {name: array for name, array in state.items() if array.size})
+            empty = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
+            files = {str(file.relative_to(partial)): _checksum(file) for file in sorted(_files(partial))}
+            manifest: dict[str, Any] = {
+                "belongs_to": self.belongs_to,
+                "versions": VERSIONS,
+                "files": files,
+                "empty": empty,
+            }
+            manifest["checksum"] = _own_checksum(manifest)
+            (partial / "manifest.json").write_text(json.dumps(manifest))
+            sync(partial / "manifest.json")
+            os.rename(partial, place)
+            sync(self.path)
+            whole = sorted(set(self._numbers()) - self._damaged)
+            for old in (*whole[:-KEPT], *self._damaged & set(self._numbers())):
+                os.rename(self.path / str(old), self.path / f"{old}.old")
+            self._clear_away()
+        except Exception:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        self._last_size = sum(size for size, _ in files.values())
+        return Saved(time.monotonic() - started, self._last_size)
+
+    def newest(self, warn: Callable[[str], None]) -> dict[str, np.ndarray] | None:
+        """The newest state that is whole; None if there is none at all. Says so when it must fall back to an older one."""
+        numbers = sorted(self._numbers(), reverse=True)
+        for number in numbers:
+            place = self.path / str(number)
+            try:
+                manifest = _whole_manifest(place)
+                self._check(manifest)
+                empty = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["empty"].items()}
+                return _read_arrays(place / "state") | empty
+            except _DamageError as damage:
+                self._damaged.add(number)
+                warn(f"the checkpoint '{place}' is damaged ({damage}): trying the one before")
+        if numbers:
+            raise UserError(f"no checkpoint in '{self.path}' is whole: begin anew with --restart")
+        return None
+
+    def _check(self, manifest: dict[str, Any]) -> None:
+        """Refuses what is whole but not ours: going on from it could not give the same result."""
+        for name, ours in VERSIONS.items():
+            theirs = manifest["versions"].get(name)
+            if theirs != ours:
+                raise UserError(
+                    f"the checkpoint in '{self.path}' was written with {name} {theirs}, this is {ours}: "
+                    f"install {name} {theirs}, or begin anew with --restart"
+                )
+        if manifest["belongs_to"] != self.belongs_to:
+            raise UserError(f"the checkpoint in '{self.path}' belongs to other lanes: begin anew with --restart")
+
+    def _numbers(self) -> list[int]:
+        return [int(entry.name) for entry in self.path.glob("*") if entry.name.isdecimal()]
+
+    def _clear_away(self) -> None:
+        """Removes what a crash left half written or half removed."""
+        for entry in [*self.path.glob("*.partial"), *self.path.glob("*.old")]:
+            shutil.rmtree(entry)
+
+
+class _DamageError(Exception):
+    """A checkpoint is not as it was written."""
+
+
+def _whole_manifest(place: Path) -> dict[str, Any]:
+    try:
+        manifest = json.loads((place / "manifest.json").read_text())
+        files = {name: tuple(facts) for name, facts in manifest["files"].items()}
+        if manifest.pop("checksum") != _own_checksum(manifest):
+            raise ValueError
+    except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+        raise _DamageError("its manifest cannot be read") from error
+    for name, facts in files.items():
+        try:
+            found = _checksum(place / name)
+        except OSError as error:
+            raise _DamageError(f"'{name}' is missing") from error
+        if found != facts:
+            raise _DamageError(f"'{name}' has changed")
+    return manifest
+
+
+def _own_checksum(manifest: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
+
+
+def _checksum(file: Path) -> tuple[int, int]:
+    """Size and checksum."""
+    size = checksum = 0
+    with file.open("rb") as opened:
+        while block := opened.read(1 << 22):
+            size += len(block)
+            checksum = zlib.crc32(block, checksum)
+    return size, checksum
+
+
+def _files(place: Path) -> list[Path]:
+    return [entry for entry in place.rglob("*") if entry.is_file()]
+
+
+def _write_arrays(place: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    _checkpointer().save(place.absolute(), dict(arrays))
+
+
+def _read_arrays(place: Path) -> dict[str, np.ndarray]:
+    import orbax.checkpoint as ocp
+
+    checkpointer = _checkpointer()
+    names = checkpointer.metadata(place.absolute()).item_metadata.tree
+    as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
+    return checkpointer.restore(place.absolute(), restore_args=as_numpy)
+
+
+def _checkpointer() -> Any:
+    """Imported when needed: most commands never do."""
+    import orbax.checkpoint as ocp
+
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # it tells of every file, and of every thread that fails
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    _silence_stragglers()
+    return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+
+
+@cache
+def _silence_stragglers() -> None:
+    """Where a disk fills up in the middle of a write, threads find orbax's event loop closed, and each prints so.
+
+    The error itself is told anyway.
+    """
+    usual = sys.unraisablehook
+
+    def hook(what: Any) -> None:
+        if not (what.exc_type is RuntimeError and str(what.exc_value) == "Event loop is closed"):
+            usual(what)
+
+    sys.unraisablehook = hook

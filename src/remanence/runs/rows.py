@@ -1,0 +1,77 @@
+"""Turns what lanes leave behind into rows of tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+
+from remanence import __version__
+from remanence.engine.lanes import Outcome
+from remanence.results.schema import curve_rows
+from remanence.runs.jobs import Lane
+
+AREA = "auc_"  # prefix of the columns that hold areas under curves
+
+
+def tables(
+    finished: Sequence[tuple[Lane, Outcome]], map_ticks: Sequence[int], areas: Sequence[str] | None
+) -> dict[str, pl.DataFrame]:
+    """Lanes with their curves and pictures; with the areas under some curves instead, where there are too many to keep."""
+    lanes, outcomes = [lane for lane, _ in finished], [outcome for _, outcome in finished]
+    records = [outcome.record for outcome in outcomes]
+    numbers = np.array([lane.number for lane in lanes], np.int32)
+    measured: dict[str, Any] = {}
+    if areas is not None:
+        for metric in areas:
+            measured[AREA + metric] = [float(record["curves"][metric].mean(dtype=np.float64)) for record in records]
+        sound = np.all([np.isfinite(column) for column in measured.values()], axis=0)
+    else:
+        sound = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
+    kept = {"lanes": _lane_rows(lanes, outcomes, numbers, measured, sound)}
+    if areas is not None:
+        return kept
+    curves, maps = (
+        {part: np.stack([record[kind][part] for record in records]) for part in records[0][kind]}
+        for kind in ("curves", "maps")
+    )
+    if curves:
+        kept["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
+    if maps:
+        kept["maps"] = pl.concat(_map_rows(numbers, map_ticks, values, part) for part, values in maps.items())
+    return kept
+
+
+def _lane_rows(
+    lanes: Sequence[Lane], outcomes: Sequence[Outcome], numbers: np.ndarray, measured: dict[str, Any], sound: np.ndarray
+) -> pl.DataFrame:
+    hypers = [field.name for field in dataclasses.fields(lanes[0].hypers)]
+    return pl.DataFrame(
+        {
+            "lane": numbers,
+            "contender": [lane.contender for lane in lanes],
+            "seed": np.array([lane.seed for lane in lanes], np.int32),
+            **{hyper: [float(getattr(lane.hypers, hyper)) for lane in lanes] for hyper in hypers},
+            **measured,
+            "steps": np.array([outcome.steps for outcome in outcomes]),
+            "samples_lost": np.array([outcome.samples_lost for outcome in outcomes]),
+            "diverged": ~sound,
+            "version": __version__,
+        }
+    )
+
+
+def _map_rows(lanes: np.ndarray, ticks: Sequence[int], values: np.ndarray, part: str) -> pl.DataFrame:
+    """[lanes, episodes, points, outputs] at the chosen ticks, as one row per value."""
+    kept = values[:, np.array(ticks) - 1]
+    axes = np.meshgrid(
+        lanes, np.array(ticks, np.int32), *(np.arange(n, dtype=np.int32) for n in kept.shape[2:]), indexing="ij"
+    )
+    lane, tick, point, output = (axis.ravel() for axis in axes)
+    return pl.DataFrame(
+        {"lane": lane, "tick": tick, "part": part, "point": point, "output": output, "value": kept.ravel()}
+    )

@@ -1,0 +1,164 @@
+"""Runs a plan, straight into the run's directory, and only what is missing of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import polars as pl
+from rich.console import Console
+
+from remanence import __version__
+from remanence.agents.base import Agent
+from remanence.core.errors import UserError, disk_errors
+from remanence.experiments.base import Plan
+from remanence.results.directory import RunDirectory
+from remanence.results.store import Results, load
+from remanence.runs.execution import Execution
+from remanence.runs.executors import carry_out, workers
+from remanence.runs.jobs import Lane, cut, lanes_of_run, lanes_that_fit
+from remanence.runs.worker import Work
+
+
+def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict[str, Any]:
+    """Everything that decides the outcome, as JSON."""
+    stream = plan.stream
+    return {
+        "experiment": experiment,
+        "preset": preset,
+        "world": {"kind": type(plan.world).__name__, **dataclasses.asdict(plan.world)},  # type: ignore[call-overload]
+        "stream": {
+            "tasks": jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), stream.tasks),
+            "order": stream.shared_order,
+            "span": {type(stream.span).__name__.lower(): stream.span.count},
+            "told": stream.told,
+            "ends_episode": stream.ends_episode,
+        },
+        "truth": plan.truth,
+        "map_ticks": list(plan.map_ticks),
+        "most_steps": plan.most_steps,
+        "window": plan.window,
+        "contenders": {
+            name: {"form": dict(contender.form), "hypers": dataclasses.asdict(contender.hypers)}
+            for name, contender in plan.contenders.items()
+        },
+        "seeds": seeds,
+        "versions": {
+            "remanence": __version__,
+            "jax": jax.__version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def execute(
+    experiment: str,
+    preset: str,
+    plan: Plan,
+    seeds: int,
+    out: Path,
+    console: Console,
+    execution: Execution = Execution(),
+) -> Results:
+    """Runs what is missing of a plan and returns the whole of its results."""
+    if seeds < 1:
+        raise UserError(f"an experiment needs at least one seed; got {seeds}")
+    numbers = list(range(seeds))
+    directory = RunDirectory(out, describe(experiment, preset, plan, numbers))
+    return fulfil(directory, plan, lanes_of_run(plan, numbers), None, console, execution)
+
+
+def fulfil(
+    directory: RunDirectory,
+    plan: Plan,
+    programs: Sequence[tuple[Agent, list[Lane]]],
+    areas: Sequence[str] | None,
+    console: Console,
+    execution: Execution,
+) -> Results:
+    """Lives the lanes that are missing from a run, group by group; keeps curves, or only the areas under some of them."""
+    with disk_errors(directory.path), directory.opened(execution.restart) as crashed:
+        if crashed:
+            console.print(f"{crashed} ended without finishing: going on from what it kept")
+        done = set(directory.lanes())
+        for name in _finished(programs, done):
+            console.print(f"{name}: already done")
+        if any(lane.number not in done for _, lanes in programs for lane in lanes):
+            layout = _layout(directory, plan, programs, execution)
+            directory.settle(layout)
+            works = [
+                Work(
+                    plan,
+                    group,
+                    directory.hash,
+                    directory.group(group.number).path,
+                    None if areas is None else tuple(areas),
+                    execution.checkpoint_every,
+                    execution.tensorboard,
+                )
+                for group in cut(programs, layout["lanes_per_group"], plan.lanes_at_once)
+                if any(lane.number not in done for lane in group.lanes)
+            ]
+
+            def take_in(work: Work) -> None:
+                tables = work.directory.tables()
+                directory.take_in(work.directory)
+                for name in dict.fromkeys(lane.contender for lane in work.group.lanes):
+                    _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), areas is None)
+
+            started = time.monotonic()
+            carry_out(works, execution, take_in, console)
+            directory.log("finished", seconds=round(time.monotonic() - started, 3))
+            missing = {lane.number for _, lanes in programs for lane in lanes} - set(directory.lanes())
+            if missing:
+                raise UserError(f"{len(missing)} lanes of '{directory.path}' are missing: give the same command again")
+        directory.tidy()
+    return load(directory.path)
+
+
+def _layout(
+    directory: RunDirectory, plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], execution: Execution
+) -> dict[str, int]:
+    """How lanes are cut: as asked, else as the run was begun, else so that all workers have some and memory suffices."""
+    chosen = execution.lanes_per_group or directory.layout().get("lanes_per_group")
+    if chosen:
+        return {"lanes_per_group": chosen}
+    spread = workers(execution)
+    largest = max(len(lanes) for _, lanes in programs)
+    fair = -(-sum(len(lanes) for _, lanes in programs) // spread)
+    at_once = min(plan.lanes_at_once, lanes_that_fit(plan, programs, execution.jobs))
+    fitting = at_once if at_once < min(largest, plan.lanes_at_once) else largest
+    return {"lanes_per_group": min(largest, fair, fitting)}
+
+
+def _finished(programs: Sequence[tuple[Agent, list[Lane]]], done: set[int]) -> list[str]:
+    """Contenders of which nothing is missing."""
+    lanes = [lane for _, own in programs for lane in own]
+    missing = {lane.contender for lane in lanes if lane.number not in done}
+    return [name for name in dict.fromkeys(lane.contender for lane in lanes) if name not in missing]
+
+
+def _warn(console: Console, name: str, lanes: pl.DataFrame, of_run: bool) -> None:
+    """Says what a reader of the averages must know; in a sweep, settings that diverge are to be expected."""
+    diverged = lanes.filter(pl.col("diverged"))["seed"].to_list()
+    if diverged and of_run:
+        console.print(
+            f"warning: {name} diverged in {len(diverged)} of {len(lanes)} lanes (seeds {_list(diverged)}): "
+            "kept out of averages; smaller step sizes would help",
+            style="yellow",
+        )
+    lost = int(lanes["samples_lost"].sum())
+    if lost and of_run:
+        console.print(f"warning: {name} lost {lost} samples because its buffer was full", style="yellow")
+
+
+def _list(numbers: list[int], most: int = 8) -> str:
+    shown = ", ".join(map(str, numbers[:most]))
+    return f"{shown}, …" if len(numbers) > most else shown

@@ -1,0 +1,223 @@
+"""Lives one group of lanes to its end, whatever happens on the way: the same in this process, in another, or on another machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from remanence.core.errors import Stopped, UserError, disk_errors
+from remanence.engine.lanes import Batch, Driver, Outcome
+from remanence.experiments.base import Plan
+from remanence.results.directory import GroupDirectory
+from remanence.results.schema import curve_rows
+from remanence.runs.checkpoints import Checkpoints, Saved
+from remanence.runs.jobs import Group, Lane
+from remanence.runs.progress import Advance
+from remanence.runs.rows import tables
+
+# Seconds between two checkpoints, and the largest share of the time they may take: where they take more, they come less often.
+CHECKPOINT_EVERY, SHARE_OF_TIME = 60.0, 0.02
+SECONDS_BETWEEN_NEWS, SECONDS_BETWEEN_LINES = 1.0, 10.0
+# The last two checkpoints, and the one being written.
+COPIES_ON_DISK = 3
+
+
+@dataclass(frozen=True)
+class Work:
+    """A group to be lived, and all that a process must know for it."""
+
+    plan: Plan
+    group: Group
+    run: str
+    """hash of the run's description: a checkpoint of another run is not ours"""
+    path: Path
+    areas: tuple[str, ...] | None = None
+    """keep the areas under these curves instead of the curves"""
+    checkpoint_every: float | None = None
+    """seconds between checkpoints; ours to choose if not given"""
+    tensorboard: bool = False
+
+    @property
+    def directory(self) -> GroupDirectory:
+        return GroupDirectory(self.path)
+
+    @property
+    def pages(self) -> int:
+        """Pages of all lanes together."""
+        return len(self.group.lanes) * self.plan.stream.pages(self.plan.window)
+
+    @property
+    def belongs_to(self) -> dict[str, Any]:
+        lanes = json.dumps([lane.number for lane in self.group.lanes])
+        return {"run": self.run, "lanes": hashlib.sha256(lanes.encode()).hexdigest()[:12]}
+
+
+def live(
+    work: Work,
+    driver: Driver,
+    asked_to_stop: Callable[[], int],
+    on_progress: Advance,
+    warn: Callable[[str], None],
+    patience: float = 0.0,
+) -> None:
+    """Does what is left of the work; its tables are complete afterwards.
+
+    Args:
+        on_progress: hears of pages lived and steps per second.
+        asked_to_stop: gives the number of a signal once the run must stop; it then keeps all it has and raises `Stopped`.
+        patience: how many seconds to wait for another process that holds the group.
+    """
+    directory = work.directory
+    directory.make()
+    with disk_errors(directory.path), directory.writing(patience):
+        if len(directory.lanes()) < len(work.group.lanes):
+            _Living(work, driver, warn).live(asked_to_stop, on_progress)
+
+
+class _Living:
+    """A group while it lives, and what is told of it."""
+
+    def __init__(self, work: Work, driver: Driver, warn: Callable[[str], None]) -> None:
+        self.work, self.directory = work, work.directory
+        self.lanes = work.group.lanes
+        self.batch: Batch = driver.begin(
+            [lane.hypers for lane in self.lanes],
+            [lane.seed for lane in self.lanes],
+            work.group.at_once,
+            keep_agents=False,
+        )
+        self.checkpoints = Checkpoints(self.directory.checkpoints, work.belongs_to)
+        self.finished: list[tuple[Lane, Outcome]] = []  # since the last checkpoint
+        self.keeping = 0.0  # seconds spent on checkpoints
+        state = self.checkpoints.newest(warn)
+        if state is not None:
+            self.batch.restore(state)
+        _check_room(self.directory.path, self.batch.size(), self.checkpoints.count())
+        self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
+        self.kept_at = self.told_at = self.logged_at = self.started
+        self.wait = work.checkpoint_every or CHECKPOINT_EVERY
+        self.directory.log("begun" if state is None else "resumed", **self._facts())
+        self.scalars = _Scalars(work) if work.tensorboard else None
+
+    def live(self, asked_to_stop: Callable[[], int], on_progress: Advance) -> None:
+        while not self.batch.over:
+            self.finished += [(self.lanes[number], outcome) for number, outcome in self.batch.advance().items()]
+            on_progress(self.batch.progress.pages, self._rate())
+            self._tell(at_once=self.batch.over)
+            number = 0 if self.batch.over else asked_to_stop()
+            if number or (not self.batch.over and time.monotonic() - self.kept_at > self.wait):
+                self._keep()
+            if number:
+                self.directory.log("stopped", signal=number, **self._facts())
+                raise Stopped(number)
+        self._write_finished()
+        if self.scalars:
+            self.scalars.write(self.directory.tables().get("curves", pl.DataFrame()))
+            self.scalars.writer.close()
+        self.directory.log("done", **self._facts())
+        shutil.rmtree(self.directory.checkpoints, ignore_errors=True)
+
+    def _keep(self) -> None:
+        """What is finished goes first: a checkpoint may only forget lanes that are safe."""
+        self._write_finished()
+        saved: Saved = self.checkpoints.save(self.batch.state())
+        self.keeping += saved.seconds
+        self.kept_at = time.monotonic()
+        self.wait = self.work.checkpoint_every or max(CHECKPOINT_EVERY, saved.seconds / SHARE_OF_TIME)
+        share = self.keeping / (self.kept_at - self.started)
+        self.directory.log(
+            "checkpoint",
+            seconds=round(saved.seconds, 3),
+            bytes=saved.bytes,
+            share_of_time=round(share, 4),
+            **self._facts(),
+        )
+        if self.work.areas is None:
+            self.directory.replace("so-far.parquet", self._so_far())
+        self._tell(at_once=True)
+
+    def _write_finished(self) -> None:
+        if self.finished:
+            self.directory.add(tables(self.finished, self.work.plan.map_ticks, self.work.areas))
+            self.finished = []
+
+    def _so_far(self) -> pl.DataFrame:
+        """Curves of the lanes under way, as far as they go."""
+        rows = [
+            curve_rows(np.array([self.lanes[lane].number], np.int32), values[None, :pages], metric)
+            for lane, pages, record in self.batch.under_way()
+            for metric, values in record["curves"].items()
+        ]
+        return pl.concat(rows) if rows else pl.DataFrame()
+
+    def _tell(self, at_once: bool = False) -> None:
+        now = time.monotonic()
+        if at_once or now - self.told_at > SECONDS_BETWEEN_NEWS:
+            self.told_at = now
+            self.directory.replace("progress.json", {"time": round(time.time(), 3), **self._facts()})
+        if now - self.logged_at > SECONDS_BETWEEN_LINES:
+            self.logged_at = now
+            self.directory.log("progress", **self._facts())
+            if self.scalars and self.work.group.at_once == len(
+                self.lanes
+            ):  # else only at the end: not all are under way
+                self.scalars.write(self._so_far())
+
+    def _facts(self) -> dict[str, Any]:
+        progress = self.batch.progress
+        return {
+            "group": self.work.group.number,
+            "label": self.work.group.label,
+            "pages": progress.pages,
+            "of": self.work.pages,
+            "step": progress.steps,
+            "steps_per_second": round(self._rate(), 1),
+        }
+
+    def _rate(self) -> float:
+        """Steps per second of this process, those before a restart left out."""
+        return (self.batch.progress.steps - self.steps_before) / max(time.monotonic() - self.started, 1e-9)
+
+
+class _Scalars:
+    """Curves for TensorBoard: the mean over the lanes of the group, as far as all of them are."""
+
+    def __init__(self, work: Work) -> None:
+        try:
+            from tensorboardX import SummaryWriter
+        except ImportError as error:
+            raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
+        place = work.path.parent.parent / "tensorboard" / f"{work.group.label}-{work.group.number:04d}"
+        # A run that goes on writes its curve again from the start.
+        self.writer = SummaryWriter(str(place), purge_step=0)
+        self.written = 0
+
+    def write(self, curves: pl.DataFrame) -> None:
+        """Appends what is new up to the tick that all lanes have reached."""
+        if not len(curves):
+            return
+        reached = curves.group_by("lane").agg(pl.col("tick").max())["tick"].min()
+        new = curves.filter((pl.col("tick") > self.written) & (pl.col("tick") <= reached))
+        for metric, tick, value in new.group_by("metric", "tick").agg(pl.col("value").mean()).sort("tick").iter_rows():
+            self.writer.add_scalar(metric, value, tick)
+        self.written = max(self.written, int(reached))  # type: ignore[arg-type]
+        self.writer.flush()
+
+
+def _check_room(path: Path, size: int, there: int) -> None:
+    """Refuses to begin what the disk could not hold, next to the checkpoints that are there."""
+    free, wanted = shutil.disk_usage(path).free, max(1, COPIES_ON_DISK - there) * size
+    if free < wanted:
+        raise UserError(
+            f"the disk of '{path}' is too full: checkpoints need up to {wanted / 2**20:,.0f} MiB, "
+            f"{free / 2**20:,.0f} MiB are free. Make room, choose another --out or fewer --lanes-per-group"
+        )

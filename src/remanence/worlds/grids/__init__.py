@@ -1,0 +1,1 @@
+"""Grid worlds: corners, the continuous square, the slippery grid."""

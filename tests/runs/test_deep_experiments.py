@@ -1,0 +1,105 @@
+"""The deep experiments from the command line, cut to the bone: every contender, told switches, JSON, figures."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+from remanence.cli import main
+from remanence.core.prng import make_key
+from remanence.core.tree_utils import bytes_of
+from remanence.experiments import get
+from remanence.report.figures import Line, learning_curves, trailing_mean
+from remanence.report.panels.games import returns_per_game
+from remanence.results.store import Results, find_runs, load
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "metric"),
+    [
+        ("figure2/image", "TD", "rmsve_current"),
+        ("figure2/rooms", "TD", "rmsve_others"),
+        ("figure3/rooms", "DQN", "return"),
+    ],
+)
+def test_a_run_of_every_deep_experiment(
+    name: str, family: str, metric: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two tasks of one or two episodes, two seeds."""
+    short = ["--preset", "smoke", "--segments", "2", "--span", "2", "--seeds", "2", "--out", str(tmp_path), "--json"]
+    assert main(["run", name, *short]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert set(answer["contenders"]) == {family, f"{family}-reset", f"PT-{family}"}
+    for facts in answer["contenders"].values():
+        assert len(facts["metrics"][metric]["first"]) == 2
+        assert facts["diverged"] == []
+        assert facts["samples_lost"] == 0
+    assert all(one["verdict"] for one in answer["claims"])
+    results = load(find_runs(tmp_path, name)[0])
+    assert results.finished
+    chart = get(name).figures(results)["curves"]
+    assert "vega-lite" in chart.to_json()
+
+
+def test_a_run_of_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two games of 200 steps, PT-DQN (which consolidates) and two rivals."""
+    names = ["PT-DQN", "DQN-multihead", "Random"]
+    short = ["--preset", "smoke", "--segments", "2", "--span", "200", "--seeds", "2", "--out", str(tmp_path), "--json"]
+    assert main(["run", "figure5/minatar", *short, "--contenders", *names]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert list(answer["contenders"]) == names
+    results = load(find_runs(tmp_path, "figure5/minatar")[0])
+    assert set(results.metrics) >= {"return", "return_average", "reward_rate", "game"}
+    live = results.matrix("PT-DQN", "game")
+    assert set(live.ravel()) <= {0.0, 1.0, 2.0}
+    np.testing.assert_array_equal(live, results.matrix("Random", "game"))  # equal seeds meet the same games
+    for chart in get("figure5/minatar").figures(results).values():
+        assert "vega-lite" in chart.to_json()
+
+
+def test_memory_of_the_games() -> None:
+    """Frames are bits and kept once: 100k transitions in 12 MB, 500k in 60 MB, with a permanent part's values 12 MiB."""
+    contenders = get("figure5/minatar").plan("paper").contenders
+    for name, most in (("DQN", 12e6), ("DQN-multihead", 12e6), ("DQN-large-buffer", 60e6), ("PT-DQN", 12 * 2**20)):
+        state = jax.eval_shape(contenders[name].agent.init, make_key(0), contenders[name].hypers)
+        assert bytes_of(state.replay) < most
+
+
+def test_panel_of_games_and_its_words() -> None:
+    """Two segments of ten windows, the last two of which count: one episode of 10 and three of 20 in breakout, none in freeway."""
+    measured = {
+        "return_window": [9] * 8 + [10, 20] + [25] * 8 + [0, 0],
+        "episodes": [1] * 8 + [1, 3] + [1] * 8 + [0, 0],
+        "game": [0] * 10 + [1] * 10,
+    }
+    rows = [(0, n + 1, name, float(value)) for name, curve in measured.items() for n, value in enumerate(curve)]
+    results = Results(
+        None,
+        {
+            "stream": {"order": [None, None], "span": {"steps": 100}},
+            "window": 10,
+            "seeds": [0],
+            "contenders": {"DQN": {}},
+        },
+        pl.DataFrame([{"lane": 0, "contender": "DQN", "seed": 0, "diverged": False}]),
+        pl.DataFrame(rows, schema=["lane", "tick", "metric", "value"], orient="row"),
+    )
+    panel = returns_per_game(results, ("breakout", "freeway"), "game").to_dict()["data"]["values"]
+    assert [(one["game"], one["return"]) for one in panel] == [("breakout", 17.5)]
+    assert results.tick == "window"
+    curves = str(learning_curves(results, [Line("return_window", "return")], "", "", "").to_dict())
+    assert "a task is drawn anew" in curves
+
+
+def test_trailing_mean() -> None:
+    np.testing.assert_allclose(trailing_mean(np.array([[1.0, 2, 3, 4, 5]]), 3), [[1, 1.5, 2, 3, 4]])
+
+
+def test_a_run_cannot_be_made_longer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "figure3/rooms", "--segments", "9"]) == 2
+    assert "--segments must be between 1 and 5 here; got 9" in capsys.readouterr().err

@@ -1,0 +1,196 @@
+"""Jelly Bean World in the engine: lives are those of the simulator, whatever happens to the loop around it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from remanence.agents.base import Agent
+from remanence.agents.behaviour import uniform
+from remanence.cli import main
+from remanence.core import hostcall
+from remanence.core.errors import UserError
+from remanence.core.prng import make_key
+from remanence.core.types import Steps
+from remanence.engine.lanes import Driver, Outcome
+from remanence.engine.life import Moment, Setting
+from remanence.experiments import figure5_jellybean as figure5
+from remanence.experiments import get
+from remanence.results.store import load
+from remanence.runs.checkpoints import Checkpoints
+from remanence.streams import Stream, cyclic
+from remanence.worlds.jellybean import JellyBeanWorlds, RewardSchedule, hosted, preset
+from remanence.worlds.jellybean.hosted import SEEDS, JellyBeanWorld
+
+STEPS, SPAN = 240, 80
+WORLD = JellyBeanWorld(preset("released"))
+STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SPAN), Steps(SPAN), told=False)
+walk_at_random = uniform(4)
+
+
+def notebook(rhythm: Steps | None = None) -> Agent:
+    """Walks at random; writes down every action, and everything it sees in one number."""
+
+    def learn(state: Any, hypers: Any, transition: Any, key: Any) -> Any:
+        del hypers, key
+        actions, seen, n = state
+        weight = jnp.sum(transition.next_obs * (1 + jnp.arange(WORLD.num_bits)))
+        here = jnp.where(transition.real, n, STEPS)
+        return (
+            actions.at[here].set(transition.action, mode="drop"),
+            seen.at[here].set(weight, mode="drop"),
+            n + transition.real,
+        )
+
+    return Agent(
+        init=lambda *_: (jnp.zeros(STEPS, jnp.int32), jnp.zeros(STEPS, jnp.int32), jnp.int32(0)),
+        act=lambda _, hypers, obs, key: walk_at_random(obs, hypers, key),
+        learn=learn,
+        consolidate=lambda state, *_: state,
+        inspect=lambda *_: {},
+        rhythm=rhythm,
+    )
+
+
+def everything(moment: Moment) -> dict[str, Any]:
+    return {"reward": moment.tally.reward, "collected": moment.world.collected}
+
+
+def driver(round_steps: int = 20, rhythm: Steps | None = None) -> Driver:
+    setting = Setting(notebook(rhythm), WORLD, STREAM, everything, window=40)
+    return Driver(setting, round_steps, rounds_per_chunk=2)
+
+
+@pytest.fixture(scope="module")
+def lived() -> Outcome:
+    return driver().run([0.0] * 3, [5, 6, 7])
+
+
+def same(one: Outcome, other: Outcome) -> bool:
+    return jax.tree.all(jax.tree.map(np.array_equal, one, other))
+
+
+def test_a_life_is_the_simulators(lived: Outcome) -> None:
+    """The same seeds and actions, walked by the simulator alone: every view, every find, every reward."""
+    actions, seen, _ = lived.agents
+    for lane, seed in enumerate((5, 6, 7)):
+        _, _, resets, _ = jax.random.split(make_key(seed), 4)
+        number = 1 + int(jax.random.randint(jax.random.fold_in(resets, 0), (), 0, SEEDS))
+        world = JellyBeanWorlds(WORLD.rules, [number])
+        views, finds = world.walk(actions[lane][:, None])
+        bits = world.paint(views).reshape(STEPS, -1)
+        np.testing.assert_array_equal(seen[lane], bits @ (1 + np.arange(WORLD.num_bits)))
+        rewards = RewardSchedule(every=SPAN).rewards(np.arange(STEPS), finds[:, 0])
+        np.testing.assert_allclose(lived.record["reward"][lane], rewards.reshape(-1, 40).sum(axis=1), atol=1e-5)
+        np.testing.assert_array_equal(lived.record["collected"][lane, -1], world.collected[0])
+    assert lived.record["collected"][:, -1].sum() > 0
+
+
+def test_lanes_that_wait_stay_where_they_are(lived: Outcome) -> None:
+    """Rounds that do not fit the windows, and consolidation in between: nobody walks while waiting."""
+    assert same(lived, driver(round_steps=7).run([0.0] * 3, [5, 6, 7]))
+    assert same(lived, driver(round_steps=9, rhythm=Steps(25)).run([0.0] * 3, [5, 6, 7]))
+
+
+def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, tmp_path: Path) -> None:
+    """Through files, after every chunk."""
+    program, finished, kept = driver(), {}, Checkpoints(tmp_path, {})
+    batch = program.begin([0.0] * 3, [5, 6, 7])
+    while not batch.over:
+        finished |= batch.advance()
+        if not batch.over:
+            kept.save(batch.state())
+            state = kept.newest(pytest.fail)
+            assert state is not None
+            batch = program.begin([0.0] * 3, [5, 6, 7])
+            batch.restore(state)
+    assert same(lived, jax.tree.map(lambda *leaves: np.stack(leaves), *(finished[lane] for lane in range(3))))
+
+
+def test_maps_of_lanes_that_are_over_are_forgotten() -> None:
+    before = set(hosted._maps)
+    driver().run([0.0] * 2, [1, 2])
+    assert set(hosted._maps) == before
+
+
+def test_a_step_out_of_turn_is_an_error() -> None:
+    """The compiled loop stops, and says why."""
+    state, _ = WORLD.reset(make_key(3), figure5.REWARDS[0])
+    late = state._replace(time=state.time + 1)
+    with pytest.raises(Exception, match="step 1 of a map that is at step 0"):
+        jax.block_until_ready(WORLD.step(make_key(0), late, jnp.int32(0), jnp.asarray(figure5.REWARDS[0])))
+    WORLD.drop(jax.tree.map(lambda leaf: leaf[None], state))
+
+
+def _double(asked: np.ndarray, told: np.ndarray) -> None:
+    told[...] = 2 * asked
+
+
+def test_host_functions_see_plain_arrays_under_vmap_and_loops() -> None:
+    form = jax.ShapeDtypeStruct((2,), np.int32)
+
+    def twice(x: Any) -> Any:
+        return jax.lax.fori_loop(0, 3, lambda _, y: hostcall.call("test_double", _double, form, y), x)
+
+    given = jnp.arange(6, dtype=jnp.int32).reshape(3, 2)
+    np.testing.assert_array_equal(jax.jit(jax.vmap(twice))(given), 8 * given)
+    np.testing.assert_array_equal(jax.jit(twice)(given[0]), 8 * given[0])
+
+
+def test_deep_agents_live_in_it(tmp_path: Path) -> None:
+    """PT-DQN consolidates on the way; curves, items and pictures are kept."""
+    call = ["run", "figure5/jellybean", "--preset", "smoke", "--contenders", "PT-DQN", "Random", "--out", str(tmp_path)]
+    assert main(call) == 0
+    results = load(next((tmp_path / "figure5/jellybean").iterdir()))
+    assert results.matrix("PT-DQN", figure5.RATE).shape == (2, 10)
+    collected = [results.matrix("PT-DQN", f"collected_{kind}")[:, -1] for kind in ("blue", "green", "red")]
+    assert (np.sum(collected, axis=0) > 0).all()
+    permanent = results.maps.filter(results.maps["part"] == "permanent")["value"].to_numpy()
+    assert permanent.size == 2 * 2 * 242 * 4  # lanes, ticks, places of two kinds, actions
+    assert (permanent != 0).any()
+    for figures in (get("figure5/jellybean").figures(results), get("appendix/jbw-items").figures(results)):
+        for chart in figures.values():
+            chart.to_json()
+    assert main(["show", "appendix/jbw-items", "--out", str(tmp_path)]) == 0  # another look at the same run
+
+
+def test_printed_tables_cover_what_is_searched() -> None:
+    plan = get("figure5/jellybean").plan("released")
+    for name, contender in plan.contenders.items():
+        printed = {values for who, values in figure5.PRINTED if who == name}
+        sizes = [len(values) for values in contender.search.values()]
+        assert len(printed) == (int(np.prod(sizes)) if sizes else 0)
+    assert figure5.PRINTED["PT-DQN", (1e-7, 1e-3, 0.75)] == 0.268
+    assert figure5.PRINTED["DQN", (1e-4,)] == 0.192
+
+
+def test_sizes_are_those_of_the_paper() -> None:
+    contenders = get("figure5/jellybean").plan("paper").contenders
+    weights = {name: contender.form.get("weights") for name, contender in contenders.items()}
+    first, half = (
+        1452 * 512 + 512 + 512 * 256 + 256 + 256 * 128 + 128,
+        1452 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64,
+    )
+    assert weights["DQN"] == weights["DQN-large-buffer"] == first + 128 * 4 + 4
+    assert weights["PT-DQN"] == 2 * (half + 64 * 4 + 4)
+    assert weights["DQN-multihead"] == first + 128 * 8 + 8
+
+
+@pytest.mark.parametrize(("steps", "words"), [(0, "--steps must be"), (200_000, "multiple"), (2_250_000, "multiple")])
+def test_steps_that_do_not_fit_are_refused(steps: int, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        get("figure5/jellybean").plan("released").shortened(steps=steps)
+    with pytest.raises(UserError, match="counts episodes"):
+        get("figure2/tabular").plan("paper").shortened(steps=100)
+
+
+def test_a_shorter_run_keeps_what_it_can() -> None:
+    plan = get("figure5/jellybean").plan("released").shortened(steps=300_000)
+    assert (plan.stream.segments, plan.stream.span.count, plan.window, plan.map_ticks) == (2, 150_000, 10_000, (15, 30))
+    short = get("figure5/jellybean").plan("released").shortened(steps=20_000)
+    assert (short.stream.segments, short.stream.span.count, short.map_ticks) == (1, 20_000, (2,))

@@ -1,0 +1,184 @@
+"""Bad input to `remanence.live`: one clear message, mostly before anything starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import remanence
+from remanence.agents import TDHypers
+from remanence.core.errors import UserError
+from remanence.gym import hosted
+from scripted import STEPS, Corridor, Script, notebook, quiet, set_parameter, written
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Script.made.clear()
+
+
+ONLY_ONE = Corridor()
+
+
+class Broken(Script):
+    """Breaks the contract in one way."""
+
+    how = ""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+        if how == "continuous":
+            self.action_space = spaces.Box(-1.0, 1.0, (1,))
+        if how == "dict":
+            self.observation_space = spaces.Dict({"a": spaces.Discrete(2)})
+        if how == "tuple":
+            self.observation_space = spaces.Tuple([spaces.Discrete(2)])
+        if how == "four axes":
+            self.observation_space = spaces.Box(0, 1, (2, 2, 2, 2))
+
+    def reset(self, **options: Any) -> Any:
+        obs, info = super().reset(**options)
+        if self.how == "raises":
+            raise ZeroDivisionError("a broken wheel")
+        if self.how == "shape":
+            obs = obs[:2]
+        if self.how == "dtype":
+            obs = obs.astype(np.float64)
+        if self.how == "bounds":
+            obs = obs - 50
+        return obs if self.how == "no info" else (obs, info)
+
+    def step(self, action: int) -> Any:
+        obs, reward, ended, cut, info = super().step(action)
+        if self.how == "old":
+            return obs, reward, ended, info
+        if self.how == "done":
+            ended = None
+        reward = {"none": None, "nan": float("nan"), "text": "ten"}.get(self.how, reward)
+        if self.how == "later" and self.episode > 10:
+            raise ZeroDivisionError("a broken wheel")
+        if self.how == "later nan" and self.episode > 10:
+            reward = float("inf")
+        return obs, reward, ended, cut, info
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("continuous", "continuous actions must be made discrete"),
+        ("dict", "not Dict observations"),
+        ("tuple", "not Tuple observations"),
+        ("four axes", "rows, columns and channels"),
+        ("raises", "resetting the environment failed: ZeroDivisionError: a broken wheel"),
+        ("no info", r"must return an observation and a dict \(obs, info\); it gave a ndarray"),
+        ("old", "a tuple of 4: the old interface"),
+        ("done", "terminated by True or False; it gave None"),
+        ("shape", r"shape \(2,\) instead of \(4,\)"),
+        ("dtype", "dtype float64 instead of float32"),
+        ("bounds", "a value outside of Box"),
+        ("none", "reward that is no number: None"),
+        ("nan", "reward that is no number: nan"),
+        ("text", "reward that is no number: 'ten'"),
+    ],
+)
+def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        quiet("DQN", lambda: Broken(how), 100)
+    assert all(one.closed for one in Script.made)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("DQM", Script, 10), "unknown agent 'DQM': did you mean 'DQN'"),
+        (([], Script, 10), "nobody to live"),
+        ((3, Script, 10), "an agent is a name"),
+        ((["DQN", remanence.DQN], Script, 10), "an agent is a name"),
+        ((["DQN", "DQN"], Script, 10), "two agents are called 'DQN'"),
+        (("Q", Script, 10), "take DQN or PT-DQN"),
+        (("DQN", Script, 0), "at least 1; got 0"),
+        (("DQN", Script, 10.5), "a stream is a number of steps"),
+        (("DQN", Script(), 10), "give a function that makes the environment"),
+        (("DQN", [], 10), "no environment"),
+        (("DQN", lambda: ONLY_ONE, 10), "the same environment twice"),
+        (("DQN", lambda: 3, 10), "is no gymnasium.Env but builtins.int"),
+        (("DQN", "NoSuchEnv-v0", 10), "making the environment failed: NameNotFound"),
+        (("DQN", [Script, Script], 10), "take turns by Switches"),
+        (("DQN", ["A"] * 3, remanence.Switches()), "names of their own"),
+        (("DQN", Script, remanence.Switches(every=10)), "nothing to switch between"),
+        (("DQN", [Script, "CartPole-v1", Corridor], remanence.Switches(every=10)), "adapter="),
+        (("DQN", Script, remanence.Switches(set_parameter, [1], every=10, order=[1])), "cannot name task 1"),
+        (("DQN", Script, remanence.Switches(set_parameter, [1], every=10, order="by luck")), "unknown order"),
+        (("DQN", Script, remanence.Switches(set_parameter, [1], every=0)), "at least 1; got 0"),
+        (("DQN", Script, remanence.Drift(set_parameter, 0, 1)), "say how long it lasts"),
+        (
+            ("DQN", Script, remanence.Drift(lambda env, value: env.no_such(value), 0, 1, steps=9)),
+            "changing the environment to 1",
+        ),
+        (("DQN-multihead", Script, 10), "several tasks"),
+        ((remanence.DQN(replay=10**11), Script, 10), "let it remember less"),
+        ((remanence.DQN(replay=10), Script, 10), "fewer than a batch"),
+        (((notebook(), TDHypers(-1.0)), Script, 10), "lr must be a finite number that is not negative"),
+    ],
+)
+def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        quiet(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: remanence.DQN(lr=-1.0), "lr must be a finite number that is not negative"),
+        (lambda: remanence.PTDQN(decay=1.5), "decay must be between 0 and 1"),
+        (lambda: remanence.Q(epsilon=2.0), "epsilon must be in"),
+        (lambda: remanence.DQN(batch=0), "batch must be at least 1"),
+        (lambda: remanence.DQN(hidden=(0,)), "at least one unit"),
+        (lambda: remanence.PTDQN(period=10), "fills no batch"),
+        (lambda: remanence.Switches(values=[1]), "give both"),
+        (lambda: remanence.Drift(set_parameter, 0.0, float("nan"), steps=3), "cannot drift"),
+        (lambda: quiet("DQN", Script, 10, seeds=0), "at least one seed"),
+        (lambda: quiet("DQN", Script, 10, seeds=[1, 1]), "different numbers"),
+        (lambda: quiet("DQN", Script, 10, window=3), "whole number of times"),
+        (lambda: quiet("DQN", Script, 10, discount=1.5), "between 0 and 1"),
+    ],
+)
+def test_numbers_that_can_only_be_a_mistake(make: Callable, says: str) -> None:
+    with pytest.raises(UserError, match=says):
+        make()
+
+
+def test_an_adapter_makes_environments_alike() -> None:
+    def padded(env: gymnasium.Env) -> gymnasium.Env:
+        box = spaces.Box(-np.inf, np.inf, (6,), np.float32)
+        return gymnasium.wrappers.TransformObservation(env, lambda obs: np.resize(obs, 6).astype(np.float32), box)
+
+    two = ["CartPole-v1", "Acrobot-v1"]
+    with pytest.raises(UserError, match="CartPole-v1 has vectors of shape"):
+        quiet("Random", two, remanence.Switches(every=20))
+
+    def alike(env: gymnasium.Env) -> gymnasium.Env:
+        few = env.action_space.n  # type: ignore[attr-defined]
+        return gymnasium.wrappers.TransformAction(padded(env), lambda action: action % few, spaces.Discrete(3))
+
+    assert quiet("Random", two, remanence.Switches(every=20), adapter=alike).lanes["steps"].to_list() == [80]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("later", "ZeroDivisionError: a broken wheel"), ("later nan", "no number: inf")]
+)
+def test_an_error_in_the_middle_shows_the_users_own(how: str, says: str) -> None:
+    with pytest.raises(UserError, match=says) as caught:
+        quiet(notebook(), lambda: Broken(how), 4_000, seeds=2)
+    if how == "later":
+        assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert all(one.closed for one in Script.made)
+    assert not hosted._companies
+    Script.made.clear()
+    assert written(quiet(notebook(), Script, STEPS))["last"].sum() == 11  # the next life is not disturbed

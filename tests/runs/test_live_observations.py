@@ -1,0 +1,75 @@
+"""What agents are shown of an environment: nothing is lost, and they learn from whatever it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+import remanence
+from remanence.agents.configs import _network
+from remanence.gym.spaces import read_spaces
+from scripted import Corridor, curve, quiet
+
+
+@pytest.mark.parametrize("agent", ["Q", "PT-Q"])
+def test_tables_learn_the_way(agent: str) -> None:
+    results = quiet(agent, Corridor, 2_000, discount=0.9)
+    policy = results.policy(agent)
+    assert [policy.act(cell + 3) for cell in range(5)] == [1] * 5
+    assert policy.values(7)["value"][1] == pytest.approx(1.0, abs=0.05)
+    assert curve(results, "episode_length", agent)[-10:].mean() < 7
+
+
+def test_observations_as_agents_see_them() -> None:
+    """Bits, one bit per choice, channels where they belong, and numbers from 0."""
+
+    def seen(kind: str) -> np.ndarray:
+        env = Corridor(kind)
+        return read_spaces(env.observation_space, env.action_space).encode(env.reset()[0])
+
+    np.testing.assert_array_equal(seen("bits"), [1, 0, 0, 0, 0, 0])
+    np.testing.assert_array_equal(seen("choice"), [1, 0, 0, 0, 0, 0, 0, 1])
+    assert seen("number") == 0
+    assert seen("picture").shape == (4, 6, 1)
+    assert seen("float picture").shape == (5, 6, 1)
+    assert [seen(kind).dtype for kind in ("bits", "choice", "number", "picture", "float picture")] == [
+        bool,
+        bool,
+        np.int32,
+        np.uint8,
+        np.float32,
+    ]
+
+
+def test_nothing_of_an_observation_is_lost() -> None:
+    def seen(space: gymnasium.Space, obs: Any) -> np.ndarray:
+        return read_spaces(space, spaces.Discrete(2)).encode(np.asarray(obs))
+
+    np.testing.assert_array_equal(seen(spaces.MultiDiscrete([2, 3], start=[5, -1]), [6, -1]), [0, 1, 1, 0, 0])
+    assert seen(spaces.Box(0, 2**40, (1,), np.int64), [2**31 + 5]) == np.float32(2**31 + 5)
+    frames = spaces.Box(0, 255, (8, 20, 20), np.uint8)
+    assert seen(frames, np.zeros((8, 20, 20), np.uint8)).shape == (20, 20, 8)
+    assert seen(spaces.Box(0, 1, (10, 10, 7), np.uint8), np.zeros((10, 10, 7), np.uint8)).shape == (10, 10, 7)
+
+
+@pytest.mark.parametrize(("brightest", "divided"), [(1, False), (255, True), (10, True)])
+def test_bytes_are_divided_by_what_their_space_allows(brightest: int, divided: bool) -> None:
+    read = read_spaces(spaces.Box(0, brightest, (5, 5, 2), np.uint8), spaces.Discrete(2))
+    layers = [name for name, *_ in _network(remanence.DQN(), read, 2).summary]
+    assert (f"divided by {brightest}" in layers) == divided
+
+
+@pytest.mark.parametrize("kind", ["number", "choice", "picture"])
+def test_networks_learn_the_way_whatever_they_see(kind: str) -> None:
+    recipe = remanence.DQN(lr=3e-3, hidden=(32,), batch=32, replay=1_000, epsilon=0.3, target_period=50)
+    results = quiet(recipe, lambda: Corridor(kind), 1_500, discount=0.9)
+    env, policy = Corridor(kind), results.policy("DQN")
+    obs, _ = env.reset()
+    for _ in range(5):
+        obs, reward, ended, _, _ = env.step(policy.act(obs))
+    assert ended
+    assert reward == 1.0

@@ -1,0 +1,143 @@
+"""Sweeps: what is run, what is chosen, how sure the choice is, and that nothing is done twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+from remanence.cli import main
+from remanence.core.errors import UserError
+from remanence.experiments import get
+from remanence.results.store import load
+from remanence.runs import executors as crew
+from remanence.runs import sweep
+from remanence.runs.jobs import settings
+from remanence.runs.progress import messages
+from remanence.runs.sweep import best_settings, check_seeds, win_shares
+from remanence.runs.worker import Work
+
+GRID = ("--grid", "Q.lr=0.5,0.1", "Q-reset.lr=0.1", "PT-Q.permanent_lr=0.01,0.1", "PT-Q.transient_lr=0.5")
+
+
+def table(areas: dict[float, list[float]], diverged: tuple[float, ...] = ()) -> pl.DataFrame:
+    """One contender with one hyper-parameter: {setting: area per seed}."""
+    return pl.DataFrame(
+        [
+            {"contender": "A", "seed": seed, "lr": lr, "auc_return": area, "diverged": lr in diverged, "lane": 0}
+            for lr, of_setting in areas.items()
+            for seed, area in enumerate(of_setting)
+        ]
+    )
+
+
+def test_the_best_mean_wins_and_a_diverged_setting_never_does() -> None:
+    areas = {0.1: [1.0, 2.0], 0.2: [3.0, 1.0], 0.3: [9.0, 9.0]}
+    assert best_settings(table(areas), "return") == {"A": {"lr": 0.3}}
+    assert best_settings(table(areas, diverged=(0.3,)), "return") == {"A": {"lr": 0.2}}
+    errors = table(areas).rename({"auc_return": "auc_regret"})
+    assert best_settings(errors, "regret") == {"A": {"lr": 0.1}}  # of an error, the least
+
+
+def test_a_winner_by_luck_is_seen_as_such() -> None:
+    sure = win_shares(table({0.1: [1.0, 1.1, 0.9], 0.2: [5.0, 5.1, 4.9]}), "return")["A"]
+    assert sure == [{"hypers": {"lr": 0.2}, "wins": 1.0}]
+    rng = np.random.default_rng(0)
+    alike = win_shares(table({lr: rng.normal(size=20).tolist() for lr in (0.1, 0.2)}), "return")["A"]
+    assert 0.05 < alike[-1]["wins"] < 0.5 <= alike[0]["wins"]
+    assert sum(one["wins"] for one in alike) == pytest.approx(1.0)
+
+
+def test_win_shares_by_hand() -> None:
+    """Two seeds, each preferring another setting: of the four draws (0,0) goes to one, (1,1) and the mixed ones to the other."""
+    shares = {
+        one["hypers"]["lr"]: one["wins"] for one in win_shares(table({0.1: [1.0, 0.0], 0.2: [0.0, 1.5]}), "return")["A"]
+    }
+    assert shares[0.2] == pytest.approx(0.75, abs=0.05)
+    assert shares[0.1] == pytest.approx(0.25, abs=0.05)
+
+
+def test_every_combination_is_tried() -> None:
+    contender = get("figure3/tabular").plan("paper").contenders["PT-Q"]
+    tried = settings(contender)
+    assert len(tried) == len({(one.permanent_lr, one.transient_lr) for one in tried}) == 8 * 6
+    cells = get("figure4").plan("paper").contenders
+    assert len(cells) == 26
+    assert len({id(one.agent) for one in cells.values()}) == 6  # one program per k, and Q's
+
+
+def test_seeds_that_choose_do_not_report() -> None:
+    check_seeds(range(1000, 1030), range(30))
+    with pytest.raises(UserError, match=r"overlap \(seed 20\)"):
+        check_seeds(range(20, 50), range(30))
+
+
+def test_sweep_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settings run on tuning seeds, winners on reporting seeds; cut off and started again, only what is missing is run."""
+    call = [
+        "sweep",
+        "figure3/tabular",
+        "--preset",
+        "smoke",
+        "--tuning-seeds",
+        "4",
+        *GRID,
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
+    live, lived = crew.live, []
+
+    def interrupted(work: Work, *arguments: Any) -> None:
+        if lived:
+            raise KeyboardInterrupt
+        lived.append(work.group)
+        live(work, *arguments)
+
+    monkeypatch.setattr(crew, "live", interrupted)
+    assert main([*call, "--lanes-per-group", "8"]) == 130
+    kept = load(next((tmp_path / "sweep/figure3/tabular").iterdir()))
+    assert len(kept.lanes) == 8
+    assert not kept.finished
+    monkeypatch.setattr(crew, "live", live)
+    capsys.readouterr()
+    assert main(call) == 0
+    result = json.loads(capsys.readouterr().out)
+    whole = load(next((tmp_path / "sweep/figure3/tabular").iterdir()))
+    assert whole.finished
+    assert whole.lanes["lane"].n_unique() == len(whole.lanes) == 5 * 4  # 5 settings × 4 seeds, none twice
+    assert (
+        whole.lanes.filter(pl.col("lane").is_in(kept.lanes["lane"].to_list()))
+        .select(kept.lanes.columns)
+        .equals(kept.lanes)
+    )
+    assert set(whole.lanes["seed"]) == {1000, 1001, 1002, 1003}
+    assert result["seeds"] == 3
+    assert result["tuning_seeds"] == [1000, 1001, 1002, 1003]
+    means = (
+        whole.lanes.filter(pl.col("contender") == "Q")
+        .group_by("lr")
+        .agg(pl.col("auc_return").mean())
+        .sort("auc_return")
+    )
+    assert result["contenders"]["Q"]["hypers"]["lr"] == means["lr"][-1]
+    assert result["contenders"]["PT-Q"]["selection"][0]["wins"] >= 0.5
+
+    assert main([*call[:-1], "--tuning-from", "1"]) == 2
+    assert "overlap" in capsys.readouterr().err
+
+
+def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
+    plan = get("figure3/tabular").plan("smoke").select(["Q"]).over("Q", "lr", (0.5,))
+    swept = sweep.sweep("figure3/tabular", "smoke", plan, ("return",), range(3), tmp_path, messages())
+    assert main(["run", "figure3/tabular", "--preset", "smoke", "--contenders", "Q", "--out", str(tmp_path)]) == 0
+    run = load(next((tmp_path / "figure3/tabular").iterdir()))
+    np.testing.assert_allclose(
+        swept.lanes.sort("seed")["auc_return"], run.matrix("Q", "return").mean(axis=1), rtol=1e-6
+    )

@@ -1,0 +1,329 @@
+"""Deep agents: Algorithm 4 retold in NumPy line by line, what must not move, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from conftest import key_stub
+from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
+from remanence.agents import ring as rings
+from remanence.agents.behaviour import epsilon_greedy, uniform
+from remanence.agents.composition import Parts, alone, side_by_side, two_heads
+from remanence.agents.dqn import (
+    DECAY,
+    KEEP,
+    REDRAW,
+    Consolidation,
+    DeepState,
+    Forgetting,
+    Training,
+    deep_agent,
+)
+from remanence.agents.networks import dense, mlp, sequence, tanh
+from remanence.agents.replay import draw
+from remanence.agents.td import CONTROL, PREDICTION
+from remanence.core.errors import UserError
+from remanence.core.prng import make_key
+from remanence.core.types import Steps, Transition
+
+INPUTS, ACTIONS, BATCH = 3, 2, 2
+LINEAR = mlp((INPUTS,), (), ACTIONS)  # Q(s, a) = s · W[:, a] + b[a]: gradients can be written down
+HYPERS = PTHypers(permanent_lr=0.05, transient_lr=0.1, decay=0.5)
+
+
+def transitions(count: int, seed: int = 0) -> list[Transition]:
+    """Random ones. Some end the episode, some only cut it off: those keep their discount."""
+    rng = np.random.default_rng(seed)
+    made, obs = [], rng.normal(size=INPUTS)
+    for t in range(count):
+        following = rng.normal(size=INPUTS)
+        ended, cut = t % 5 == 2, t % 7 == 3
+        made.append(
+            Transition(
+                jnp.asarray(obs, jnp.float32),
+                jnp.int32(rng.integers(ACTIONS)),
+                jnp.float32(rng.normal()),
+                jnp.float32(0.0 if ended else 0.9),
+                jnp.asarray(following, jnp.float32),
+                jnp.bool_(ended or cut),
+                jnp.bool_(True),
+            )
+        )
+        obs = rng.normal(size=INPUTS) if ended or cut else following
+    return made
+
+
+def feed(agent: Agent, hypers: Any, seen: list[Transition], state: DeepState | None = None) -> DeepState:
+    learn = jax.jit(agent.learn)
+    now: DeepState = agent.init(make_key(1), hypers) if state is None else state
+    for t, transition in enumerate(seen):
+        now = learn(now, hypers, transition, jax.random.fold_in(make_key(2), t))
+    return now
+
+
+def tiny_pt_dqn(parts: Parts | None = None, **options: Any) -> Agent:
+    settings = {
+        "training": Training(batch=BATCH, replay=6, target_period=3),
+        "forgetting": Forgetting(DECAY, replay=False, moments=False),
+        "consolidation": Consolidation(batch=BATCH, buffer=20, in_order=True, most_batches=None),
+        "rhythm": Steps(8),
+        **options,
+    }
+    return deep_agent(
+        CONTROL, parts or side_by_side(LINEAR, LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), **settings
+    )
+
+
+def flat(weights: Any) -> np.ndarray:
+    return np.concatenate([np.empty(0), *(np.asarray(leaf, np.float64).ravel() for leaf in jax.tree.leaves(weights))])
+
+
+def unpacked(weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    matrix, bias = jax.tree.leaves(weights)
+    return np.asarray(matrix, np.float64), np.asarray(bias, np.float64)
+
+
+@pytest.mark.parametrize("cache", [False, True])
+def test_algorithm_4_line_by_line(cache: bool) -> None:
+    """Eleven steps, a target copied every third, a replay of six; then consolidation in batches of two, and decay."""
+    agent = tiny_pt_dqn(
+        consolidation=Consolidation(batch=BATCH, buffer=20, in_order=True, most_batches=None, cache=cache)
+    )
+    born = agent.init(make_key(1), HYPERS)
+    big = jax.tree.map(
+        lambda leaf: 50 * leaf + 0.1, (born.permanent, born.transient)
+    )  # small starts would hide mistakes
+    born = born._replace(permanent=big[0], transient=big[1], target=big[1])
+    seen = transitions(11)
+    state = feed(agent, HYPERS, seen, born)
+
+    P, (T, t_bias) = unpacked(born.permanent), unpacked(born.transient)
+    T, t_bias, target = T.copy(), t_bias.copy(), (T.copy(), t_bias.copy())
+
+    def q(weights: tuple[np.ndarray, np.ndarray], s: np.ndarray) -> np.ndarray:
+        return s @ weights[0] + weights[1]
+
+    B, D = [], []
+    for t, one in enumerate(seen):
+        s, a, r, discount, following = (np.asarray(part, np.float64) for part in one[:5])
+        B = [*B, (s, int(a), r, discount, following)][-6:]  # line 7
+        D.append((s, int(a), q(P, s)[int(a)]))  # line 8
+        if len(B) < BATCH:
+            continue
+        gradient, bias_gradient = np.zeros_like(T), np.zeros_like(t_bias)
+        for j in np.asarray(draw(jax.random.fold_in(make_key(2), t), jnp.int32(len(B)), BATCH)):  # line 9
+            sj, aj, rj, gamma, nj = B[j]
+            y = rj + gamma * (q(P, nj) + q(target, nj)).max() - q(P, sj)[aj]  # line 10
+            error = y - q((T, t_bias), sj)[aj]
+            gradient[:, aj] += -2 * error * sj / BATCH  # line 11
+            bias_gradient[aj] += -2 * error / BATCH
+        T, t_bias = T - 0.1 * gradient, t_bias - 0.1 * bias_gradient
+        if (t + 1) % 3 == 0:  # line 12
+            target = (T.copy(), t_bias.copy())
+    np.testing.assert_allclose(flat(state.transient), flat((T, t_bias)), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(flat(state.target), flat(target), rtol=2e-5, atol=1e-6)
+    np.testing.assert_array_equal(flat(state.permanent), flat(born.permanent))  # learning leaves V^P alone
+
+    after = jax.jit(agent.consolidate)(state, HYPERS, key_stub())
+    W, b = P[0].copy(), P[1].copy()
+    for first in range(0, len(D) - 1, BATCH):  # lines 14 to 16; the eleventh visit fills no batch
+        gradient, bias_gradient = np.zeros_like(W), np.zeros_like(b)
+        for sj, aj, stored in D[first : first + BATCH]:
+            error = stored + q((T, t_bias), sj)[aj] - q((W, b), sj)[aj]
+            gradient[:, aj] += -2 * error * sj / BATCH
+            bias_gradient[aj] += -2 * error / BATCH
+        W, b = W - 0.05 * gradient, b - 0.05 * bias_gradient
+    np.testing.assert_allclose(flat(after.permanent), flat((W, b)), rtol=2e-5, atol=1e-6)
+    np.testing.assert_allclose(flat(after.transient), 0.5 * flat(state.transient), rtol=1e-6)  # line 17
+    np.testing.assert_array_equal(flat(after.target), flat(state.target))
+    assert int(rings.size(after.visited)) == 0  # line 18
+    assert int(rings.size(after.replay)) == 6
+    if cache:  # what is remembered of V^P is that of the new V^P
+        held = after.replay.items
+        for kept in (held["now"], held["next"]):
+            np.testing.assert_allclose(kept["known"][:6], kept["frame"][:6] @ W + b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_caching_changes_nothing(optimiser: str) -> None:
+    """Three times 20 steps and a consolidation, with and without a cache: the same weights, moments included."""
+    states = []
+    for cache in (False, True):
+        agent = tiny_pt_dqn(
+            training=Training(optimiser, batch=4, replay=12, target_period=5),
+            consolidation=Consolidation(batch=4, buffer=30, cache=cache),
+        )
+        state = None
+        for part in range(3):
+            state = feed(agent, HYPERS, transitions(20, seed=part), state)
+            state = jax.jit(agent.consolidate)(state, HYPERS, make_key(part))
+        states.append(state)
+    for part in ("permanent", "transient", "target", "moments"):
+        np.testing.assert_allclose(flat(getattr(states[0], part)), flat(getattr(states[1], part)), rtol=1e-5, atol=1e-7)
+
+
+def test_a_permanent_part_of_zero_gives_dqn() -> None:
+    """The same transient weights, the same batches: bit for bit the update of DQN."""
+    training = Training("adam", batch=4, replay=12, target_period=5)
+    pt = tiny_pt_dqn(training=training, consolidation=Consolidation(batch=4, buffer=30))
+    dqn = deep_agent(CONTROL, alone(LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), training)
+    born = pt.init(make_key(1), HYPERS)
+    born = born._replace(permanent=jax.tree.map(jnp.zeros_like, born.permanent))
+    plain = dqn.init(make_key(1), TDHypers(0.1))._replace(transient=born.transient, target=born.transient)
+    ours = feed(pt, HYPERS, transitions(30), born)
+    theirs = feed(dqn, TDHypers(0.1), transitions(30), plain)
+    np.testing.assert_array_equal(flat(ours.transient), flat(theirs.transient))
+    np.testing.assert_array_equal(flat(ours.target), flat(theirs.target))
+
+
+@pytest.mark.parametrize("problem", [PREDICTION, CONTROL])
+def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem: Any) -> None:
+    """Learning moves trunk and transient head only; consolidation the permanent head only, then the transient head is redrawn."""
+    trunk, head = sequence([dense(5, "uniform"), tanh()], (INPUTS,)), sequence([dense(ACTIONS, "uniform")], (5,))
+    for weights in (KEEP, REDRAW):
+        agent = deep_agent(
+            problem,
+            two_heads(trunk, head),
+            uniform(2),
+            np.zeros(INPUTS, np.float32),
+            Training(batch=4, replay=20),
+            Forgetting(weights),
+            Consolidation(batch=4, buffer=20, at_least=10),
+            AT_SWITCH,
+        )
+        born = agent.init(make_key(0), HYPERS)
+        state = feed(agent, HYPERS, transitions(12), born)
+        np.testing.assert_array_equal(flat(state.permanent), flat(born.permanent))
+        assert (flat(state.transient.trunk) != flat(born.transient.trunk)).mean() > 0.5
+        assert (flat(state.transient.head) != flat(born.transient.head)).any()
+        after = jax.jit(agent.consolidate)(state, HYPERS, make_key(5))
+        np.testing.assert_array_equal(flat(after.transient.trunk), flat(state.transient.trunk))
+        assert (flat(after.permanent) != flat(state.permanent)).any()
+        same = flat(after.transient.head) == flat(state.transient.head)
+        assert same.all() if weights == KEEP else not same.all()
+        assert int(rings.size(after.replay)) == 0
+
+
+def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> None:
+    agent = tiny_pt_dqn(training=Training("adam", batch=4, replay=12, target_period=2))
+    born = agent.init(make_key(1), HYPERS)
+    early = feed(agent, HYPERS, transitions(3), born)
+    assert int(early.steps) == 3
+    np.testing.assert_array_equal(flat((early.transient, early.moments)), flat((born.transient, born.moments)))
+    state = feed(agent, HYPERS, transitions(9), born)
+    assert int(state.steps) == 9
+    waiting = feed(agent, HYPERS, [transitions(10)[-1]._replace(real=jnp.bool_(False))], state)
+    for part in ("transient", "moments", "target", "age", "recent", "steps"):
+        np.testing.assert_array_equal(flat(getattr(waiting, part)), flat(getattr(state, part)))
+    assert int(waiting.replay.count) == int(state.replay.count)
+    assert int(waiting.visited.count) == int(state.visited.count)
+
+
+@pytest.mark.parametrize("follows", [False, True])
+def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(follows: bool) -> None:
+    """Copies after steps 3, 6, 9, not 5 and 8 as counted from where learning begins; consolidation falls on the third copy."""
+    agent = tiny_pt_dqn(
+        training=Training(batch=3, replay=12, target_period=3),
+        forgetting=Forgetting(DECAY, replay=False, moments=False, target=follows),
+    )
+    after = [feed(agent, HYPERS, transitions(n)) for n in range(10)]
+    for n, copied in [(5, 3), (6, 6), (8, 6), (9, 9)]:
+        np.testing.assert_array_equal(flat(after[n].target), flat(after[copied].transient))
+    forgotten = jax.jit(agent.consolidate)(after[9], HYPERS, make_key(0))
+    np.testing.assert_allclose(flat(forgotten.transient), HYPERS.decay * flat(after[9].transient), rtol=1e-6)
+    np.testing.assert_array_equal(flat(forgotten.target), flat((forgotten if follows else after[9]).transient))
+
+
+def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
+    """D is emptied in the middle of an episode: the next visit's earlier frame is gone. One that begins an episode lacks none."""
+    agent = deep_agent(
+        CONTROL,
+        side_by_side(*(mlp((2 * INPUTS,), (), ACTIONS, start="uniform") for _ in range(2))),
+        epsilon_greedy(0.1),
+        np.zeros(INPUTS, np.float32),
+        Training(batch=BATCH, replay=12, frames=2),
+        Forgetting(KEEP, replay=False, moments=False),
+        Consolidation(batch=1, buffer=20, in_order=True, most_batches=None),
+        Steps(8),
+    )
+    consolidate = jax.jit(agent.consolidate)
+    for last, moves in [(False, False), (True, True)]:
+        seen = [one._replace(last=jnp.bool_(False)) for one in transitions(5)]
+        seen[3] = seen[3]._replace(last=jnp.bool_(last))
+        before = consolidate(feed(agent, HYPERS, seen[:4]), HYPERS, make_key(0))
+        after = consolidate(feed(agent, HYPERS, seen[4:], before), HYPERS, make_key(0))
+        assert (flat(after.permanent) != flat(before.permanent)).any() == moves
+
+
+def test_stacked_frames_reach_the_network_alike() -> None:
+    """What the agent acts on is what it will be trained on: the same stack, from its memory of the episode and from the ring."""
+    network = mlp((2 * 3,), (), 2, start="uniform")
+    seen: list[np.ndarray] = []
+
+    def spy(weights: Any, obs: Array) -> Array:
+        seen.append(np.asarray(obs))
+        return network.apply(weights, obs)
+
+    agent = deep_agent(
+        CONTROL,
+        alone(network._replace(apply=spy)),
+        epsilon_greedy(0.0),
+        np.zeros(2, bool),
+        Training(batch=1, replay=16, frames=3),
+    )
+    state = agent.init(make_key(0), TDHypers(0.0))
+    acted_on = []
+    rng = np.random.default_rng(0)
+    frames = rng.integers(0, 2, size=(8, 2)).astype(bool)
+    for t in range(7):
+        last = t == 3
+        agent.act(state, TDHypers(0.0), jnp.asarray(frames[t]), key_stub())
+        acted_on.append(seen[-1][0])
+        step = Transition(
+            jnp.asarray(frames[t]), jnp.int32(0), jnp.float32(0), jnp.float32(1), jnp.asarray(frames[t + 1]), jnp.bool_(last),
+            jnp.bool_(True),
+        )  # fmt: skip
+        state = agent.learn(state, TDHypers(0.0), step, key_stub())
+    blank = np.zeros(2, bool)
+    expected = [[blank] * 2 + [frames[0]], [blank, *frames[:2]], frames[:3], frames[1:4], [blank] * 2 + [frames[4]]]
+    for stack, told in zip(acted_on, expected, strict=False):
+        np.testing.assert_array_equal(stack, np.concatenate(told))
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"training": Training("rmsprop")}, "unknown optimiser 'rmsprop'"),
+        ({"training": Training(batch=0)}, "at least one sample; got 0"),
+        ({"training": Training(batch=64, replay=32)}, "holds 32 samples, fewer than a batch of 64"),
+        ({"training": Training(target_period=0)}, "every 1 or more steps"),
+        ({"training": Training(frames=2)}, r"takes observations of shape \(3,\), but the world gives \(3,\), 2 frames"),
+        ({"example_obs": np.zeros(4)}, r"shape \(3,\), but the world gives \(4,\)"),
+        ({"forgetting": Forgetting("fade")}, "unknown way to forget 'fade'"),
+        ({"consolidation": Consolidation("nadam")}, "unknown optimiser 'nadam'"),
+        ({"consolidation": Consolidation(buffer=10)}, "buffer for consolidation holds 10"),
+        ({"heads": 3}, "2 outputs cannot be shared equally by 3 heads"),
+    ],
+)
+def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint: str) -> None:
+    good = {
+        "problem": CONTROL,
+        "parts": alone(LINEAR),
+        "behaviour": uniform(2),
+        "example_obs": np.zeros(INPUTS),
+        "training": Training(),
+    }
+    with pytest.raises(UserError, match=complaint):
+        deep_agent(**{**good, **change})
+
+
+def test_a_trunk_that_learns_cannot_be_cached() -> None:
+    parts = two_heads(sequence([dense(4)], (INPUTS,)), sequence([dense(2)], (4,)))
+    with pytest.raises(UserError, match="cannot be cached"):
+        deep_agent(CONTROL, parts, uniform(2), np.zeros(INPUTS), Training(), consolidation=Consolidation(cache=True))

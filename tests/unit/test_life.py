@@ -1,0 +1,403 @@
+"""The loop and its lanes: reproducible, independent of how a run is cut, and equal to a plain re-telling in NumPy."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from conftest import (
+    GRID,
+    PT_BY_STEPS,
+    SEEDS,
+    SEGMENTS,
+    SPAN,
+    STEP_BUFFER,
+    STEP_PERIOD,
+    TASKS,
+    TD,
+    TD_RESET,
+    assert_same_record,
+    brute_force_step,
+    brute_force_values,
+    driver,
+    live,
+    pt,
+    same,
+    stream,
+)
+from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
+from remanence.agents import ring as rings
+from remanence.core.errors import UserError
+from remanence.core.prng import make_key
+from remanence.core.types import Episodes, Key, Span, Steps, TimeStep, Transition
+from remanence.engine import life as lives
+from remanence.engine.lanes import Driver, Progress
+from remanence.engine.life import Life, Setting
+from remanence.streams import Stream
+
+RATES = [
+    PTHypers(permanent, transient, decay)
+    for permanent, transient, decay in [
+        (0.05, 0.3, 0),
+        (0.1, 0.3, 0.5),
+        (0.3, 0.5, 0.9),
+        (0.5, 0.1, 1),
+        (0.2, 0.2, 0.3),
+    ]
+]
+LEARNING = [TDHypers(lr) for lr in (0.1, 0.3, 0.5, 0.3, 0.7)]
+
+# --- The oracle: lives told again in NumPy, in double precision, from the documented keys alone -----------------------------
+
+
+@dataclass
+class Told:
+    """What the oracle says of one life; every curve has one entry per episode."""
+
+    curves: dict[str, np.ndarray]
+    steps: int
+    consolidations: int
+    lost: int
+
+
+def actions_of(seed: int, count: int = 2_500) -> list[int]:
+    """Actions by the key discipline of `life.py`, with stock keys: step t draws from the first third of fold_in(k_steps, t)."""
+    _, k_steps, _, _ = jax.random.split(jax.random.key(seed), 4)
+    draw = jax.vmap(lambda t: jax.random.uniform(jax.random.split(jax.random.fold_in(k_steps, t), 3)[0]))
+    return np.floor(4 * np.asarray(draw(jnp.arange(count)))).astype(int).tolist()
+
+
+@cache
+def true_values() -> np.ndarray:
+    return np.array([brute_force_values(task, 0.9) for task in TASKS])
+
+
+@cache
+def visit_weights() -> np.ndarray:
+    """Normalised expected visits of an episode from the centre, goals included, by following the probability mass."""
+    mass, visits = {(2, 2): 1.0}, np.zeros((5, 5))
+    while sum(mass.values()) > 1e-13:
+        following: dict[tuple[int, int], float] = {}
+        for cell, share in mass.items():
+            visits[cell] += share
+            if cell[0] % 4 or cell[1] % 4:  # not a corner
+                for action in range(4):
+                    to = brute_force_step(*cell, action)
+                    following[to] = following.get(to, 0.0) + share / 4
+        mass = following
+    return visits.ravel() / visits.sum()
+
+
+def relive(
+    seed: int,
+    phi: np.ndarray,
+    lr: Any,
+    permanent_lr: Any = None,
+    decay: Any = 0.0,
+    period: Span | None = None,
+    buffer: int | None = None,
+) -> Told:
+    """A life of PT-TD with features `phi`; of TD if there is no permanent step size (with a period: reset)."""
+    actions = iter(actions_of(seed))
+    permanent, transient = np.zeros((2, phi.shape[1]))
+    visited: deque[int] = deque(maxlen=buffer)
+    told = Told({}, steps=0, consolidations=0, lost=0)
+    since = 0  # states seen since the last consolidation
+    rows: list[dict[str, Any]] = []
+    inner = ~np.isin(np.arange(25), [0, 4, 20, 24])  # goals count as points without error, whatever is believed of them
+
+    def consolidate() -> None:
+        nonlocal permanent, transient, since
+        if permanent_lr is not None:
+            target = phi @ (permanent + transient)
+            for s in visited:
+                permanent = permanent + permanent_lr * (target[s] - phi[s] @ permanent) * phi[s]
+        transient = decay * transient
+        told.consolidations += 1
+        told.lost += since - len(visited)
+        visited.clear()
+        since = 0
+
+    for episode in range(SPAN * SEGMENTS):
+        task_id = (episode // SPAN) % len(TASKS)
+        goals = dict(zip([(0, 0), (0, 4), (4, 0), (4, 4)], TASKS[task_id].tolist(), strict=True))
+        cell, length = (2, 2), 0
+        while cell not in goals:
+            if isinstance(period, Steps) and told.steps and told.steps % period.count == 0:
+                consolidate()
+            to = brute_force_step(*cell, next(actions))
+            s, value = 5 * cell[0] + cell[1], phi @ (permanent + transient)
+            bootstrap = 0.0 if to in goals else 0.9 * value[5 * to[0] + to[1]]
+            transient = transient + lr * (goals.get(to, 0.0) + bootstrap - value[s]) * phi[s]
+            visited.append(s)
+            cell, length, since, told.steps = to, length + 1, since + 1, told.steps + 1
+
+        value, kept = phi @ (permanent + transient), phi @ (transient if permanent_lr is None else permanent)
+        errors = np.delete(inner * (kept - true_values()) ** 2, task_id, axis=0).mean(axis=1)
+        now = inner * (value - true_values()[task_id]) ** 2
+        rows.append(
+            {
+                "task": task_id,
+                "steps": length,
+                "reward": goals[cell],
+                "discounted": 0.9 ** (length - 1) * goals[cell],
+                "value": value,
+                "rmsve_current": np.sqrt(visit_weights() @ now),
+                "rmsve_current_unweighted": np.sqrt(now.mean()),
+                "rmsve_others": np.sqrt(errors).mean(),
+                "mse_others": errors.mean(),
+            }
+        )
+        over = episode + 1 == SPAN * SEGMENTS
+        if isinstance(period, Episodes) and (episode + 1) % period.count == 0 and not over:
+            consolidate()
+    told.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return told
+
+
+def assert_retold(record: dict[str, np.ndarray], told: list[Told]) -> None:
+    for name in told[0].curves:
+        expected = np.array([one.curves[name] for one in told])
+        np.testing.assert_allclose(record[name], expected, rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+def test_td_lives_as_retold_in_numpy() -> None:
+    outcome = live(TD, LEARNING)
+    told = [relive(seed, np.eye(25), hypers.lr) for seed, hypers in zip(SEEDS, LEARNING, strict=True)]
+    assert_retold(outcome.record, told)
+    assert outcome.steps.tolist() == [one.steps for one in told]
+    assert outcome.samples_lost.tolist() == [0] * len(SEEDS)
+
+
+def test_td_with_reset_lives_as_retold_in_numpy() -> None:
+    outcome = live(TD_RESET, LEARNING)
+    again = partial(relive, phi=np.eye(25), period=Episodes(SPAN))
+    assert_retold(outcome.record, [again(seed, lr=h.lr) for seed, h in zip(SEEDS, LEARNING, strict=True)])
+
+
+def test_pt_td_lives_as_retold_in_numpy() -> None:
+    """Consolidation at switches, five lanes with step sizes and decays of their own."""
+    outcome = live(pt(rhythm=AT_SWITCH), RATES)
+    again = partial(relive, phi=np.eye(25), period=Episodes(SPAN))
+    told = [
+        again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
+        for s, h in zip(SEEDS, RATES, strict=True)
+    ]
+    assert_retold(outcome.record, told)
+    assert {one.consolidations for one in told} == {SEGMENTS - 1}
+    assert outcome.samples_lost.tolist() == [0] * len(SEEDS)
+
+
+def test_linear_pt_td_by_steps_lives_as_retold_in_numpy() -> None:
+    """Consolidation in the middle of episodes, from a buffer that is too small."""
+    outcome = live(PT_BY_STEPS, RATES)
+    phi = np.concatenate([np.eye(5).repeat(5, axis=0), np.tile(np.eye(5), (5, 1))], axis=1)  # row, then column
+    again = partial(relive, phi=phi, period=Steps(STEP_PERIOD), buffer=STEP_BUFFER)
+    told = [
+        again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
+        for s, h in zip(SEEDS, RATES, strict=True)
+    ]
+    assert_retold(outcome.record, told)
+    assert outcome.agents[1].tolist() == [one.consolidations for one in told]
+    assert outcome.samples_lost.tolist() == [one.lost for one in told]
+
+
+# --- Lanes -----------------------------------------------------------------------------------------------------------------
+
+
+def test_same_seeds_live_the_same_lives() -> None:
+    once, twice = live(pt(rhythm=AT_SWITCH), RATES), live(pt(rhythm=AT_SWITCH), RATES)
+    assert_same_record(once.record, twice.record)
+    for one, other in zip(jax.tree.leaves(once.agents), jax.tree.leaves(twice.agents), strict=True):
+        assert same(one, other)
+
+
+def test_another_seed_lives_another_life_and_an_equal_one_shares_its_luck() -> None:
+    """Lanes 0 and 1 have one seed and different step sizes; lane 2 has another seed."""
+    outcome = live(TD, LEARNING, seeds=(7, 7, 8, 9, 10))
+    steps, value = outcome.record["steps"], outcome.record["value"]
+    assert same(steps[0], steps[1])
+    assert not same(value[0], value[1])
+    assert not same(steps[0], steps[2])
+
+
+@pytest.mark.parametrize("rounds_per_chunk", [1, 7])
+def test_chunks_do_not_matter(rounds_per_chunk: int) -> None:
+    """Bitwise; also where a chunk ends while some lanes wait for others to consolidate."""
+    whole, cut = live(PT_BY_STEPS, RATES), live(PT_BY_STEPS, RATES, rounds_per_chunk=rounds_per_chunk)
+    assert_same_record(whole.record, cut.record)
+    assert same(whole.agents[1], cut.agents[1])
+
+
+def test_rounds_do_not_matter() -> None:
+    """Bitwise, although lanes wait for each other at other times. (Consolidation by episodes: test_permanent_transient.)"""
+    eight, three = (live(PT_BY_STEPS, RATES, round_steps=steps) for steps in (8, 3))
+    assert_same_record(eight.record, three.record)
+    assert same(eight.steps, three.steps)
+    assert same(eight.agents[1], three.agents[1])
+    assert same(eight.agents[0].permanent, three.agents[0].permanent)
+
+
+def test_a_lane_alone_is_the_lane_in_a_batch() -> None:
+    """Up to rounding: compilers may order the arithmetic of other lane counts differently. Luck is exactly the same."""
+    together, alone = live(pt(rhythm=AT_SWITCH), RATES), live(pt(rhythm=AT_SWITCH), RATES[3:4], seeds=SEEDS[3:4])
+    assert same(together.steps[3:4], alone.steps)
+    assert same(together.record["steps"][3:4], alone.record["steps"])
+    for name, curve in together.record.items():
+        assert alone.record[name].shape == (1, *curve.shape[1:])
+        np.testing.assert_allclose(alone.record[name][0], curve[3], rtol=1e-5, atol=1e-6, err_msg=name)
+
+
+def test_record_is_complete() -> None:
+    """One entry per lane and episode, no NaN left, and lanes that only fill up devices are gone."""
+    outcome = live(PT_BY_STEPS, RATES)
+    for name, curve in outcome.record.items():
+        assert curve.shape[:2] == (len(SEEDS), SPAN * SEGMENTS), name
+        assert np.isfinite(curve).all(), name
+    assert outcome.steps.shape == outcome.samples_lost.shape == outcome.agents[1].shape == (len(SEEDS),)
+    np.testing.assert_array_equal(outcome.record["steps"].sum(axis=1), outcome.steps)
+
+
+def test_progress_grows_to_the_whole() -> None:
+    program = driver(TD, told=True, round_steps=8)
+    program.rounds_per_chunk = 40
+    seen: list[Progress] = []
+    outcome = program.run(LEARNING, SEEDS, seen.append)
+    assert len(seen) > 2
+    assert seen == sorted(seen)
+    assert seen[-1] == Progress(len(SEEDS) * SPAN * SEGMENTS, int(outcome.steps.sum()))
+
+
+@pytest.mark.parametrize(
+    ("agent", "feed", "complaint"),
+    [
+        (pt(rhythm=AT_SWITCH), stream(told=False), "does not tell"),
+        (TD_RESET, stream(told=False), "does not tell"),
+        (pt(rhythm=Episodes(3)), Stream(TASKS, (0,), Steps(100), told=True), "rhythm in steps"),
+        (pt(rhythm=Episodes(0)), stream(), "every 1 or more"),
+    ],
+)
+def test_combinations_that_can_only_be_mistakes_are_refused(agent: Agent, feed: Stream, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        Driver(Setting(agent, GRID, feed, lambda _: 0.0))
+
+
+# --- One lane, step by step: a world of known transitions and an agent that only writes down what it is shown ---------------
+
+
+@dataclass(frozen=True)
+class Corridor:
+    """Cells 10·task, +1, +2, …; after three steps the episode is cut short, but not terminated."""
+
+    num_actions: int = 2
+    discount: float = 0.5
+
+    def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
+        del key
+        return 10 * task, 10 * task
+
+    def step(self, key: Key, state: Array, action: Array, task: Array) -> tuple[Array, TimeStep]:
+        del key, action
+        cell = state + 1
+        return cell, TimeStep(cell, jnp.float32(cell), jnp.float32(0.5), cell == 10 * task + 3)
+
+
+SHOWN = Transition(*[jnp.float32(0)] * 7)
+SCRIBE = Agent(
+    init=lambda key, hypers: rings.make_ring(SHOWN, 20),  # noqa: ARG005
+    act=lambda state, hypers, obs, key: jnp.int32(1),  # noqa: ARG005
+    learn=lambda state, hypers, seen, key: rings.append(state, jax.tree.map(jnp.float32, seen), seen.real),  # noqa: ARG005
+    consolidate=lambda state, hypers, key: rings.emptied(state),  # noqa: ARG005
+    inspect=lambda state, obs: {"value": jnp.zeros(1)},  # noqa: ARG005
+    rhythm=AT_SWITCH,
+)
+SETTING = Setting(SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), told=True), lambda moment: moment)
+interact = jax.jit(lambda life: lives.interact(SETTING, None, life))
+turn_page = jax.jit(lambda life: lives.turn_page(SETTING, life))
+consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life, jnp.bool_(True)))
+
+
+def newborn() -> Life:
+    return lives.born(SETTING, None, make_key(0))
+
+
+def shown(life: Life) -> list[Transition]:
+    """What the agent was shown, oldest first."""
+    return [rings.read(life.agent, jnp.int32(age)) for age in range(int(rings.size(life.agent)))]
+
+
+def after(life: Life, steps: int) -> Life:
+    for _ in range(steps):
+        life = interact(life)
+    return life
+
+
+def test_agent_is_shown_where_each_action_led() -> None:
+    """A cut episode keeps its discount (so values bootstrap) and shows the cell it led to, not the next start."""
+    life = after(newborn(), 3)
+    assert [(float(seen.obs), float(seen.next_obs)) for seen in shown(life)] == [(30, 31), (31, 32), (32, 33)]
+    assert [float(seen.reward) for seen in shown(life)] == [31, 32, 33]
+    assert [float(seen.discount) for seen in shown(life)] == [0.5, 0.5, 0.5]
+    assert [bool(seen.last) for seen in shown(life)] == [False, False, True]
+    assert [float(seen.action) for seen in shown(life)] == [1, 1, 1]
+
+
+def test_tally_of_an_episode() -> None:
+    """31 + 32 + 33, discounted 31 + 16 + 8.25, and the next reward would count for 1/8."""
+    measured = lives.moment(SETTING, after(newborn(), 3))
+    assert [float(part) for part in measured.tally] == [96, 55.25, 0.125, 3]
+    assert int(measured.task_id) == 0
+
+
+def test_a_resting_lane_changes_nothing_but_the_scratch_slot() -> None:
+    life = after(newborn(), 3)
+    assert bool(life.ended)
+    assert bool(life.resting)
+    waited = after(life, 2)
+    kept = waited._replace(agent=life.agent)
+    for one, other in zip(
+        jax.tree.leaves(life._replace(keys=None)), jax.tree.leaves(kept._replace(keys=None)), strict=True
+    ):
+        assert same(one, other)
+    assert len(shown(waited)) == len(shown(life)) == 3
+    assert int(waited.agent.count) == 3
+
+
+def test_pages_turn_and_tasks_switch() -> None:
+    """Two episodes of task 3, consolidation, two of task 5, and then no more: nothing is consolidated at the end."""
+    life = turn_page(after(newborn(), 3))
+    assert (int(life.episode), int(life.obs), bool(life.resting), bool(life.ended)) == (1, 30, False, False)
+    assert [float(part) for part in life.tally] == [0, 0, 1, 0]
+
+    life = turn_page(after(life, 3))  # the second episode ends the segment
+    assert (int(life.episode), int(life.obs), bool(life.resting)) == (2, 50, True)
+    assert after(life, 1).obs == 50  # it waits until it has consolidated
+    assert len(shown(life)) == 6
+    life = consolidate(life)
+    assert (int(life.consolidations), bool(life.resting), len(shown(life))) == (1, False, 0)
+    again = consolidate(life)  # not due any more
+    assert int(again.consolidations) == 1
+
+    for _ in range(2):
+        assert not bool(lives.is_over(SETTING, life))
+        life = turn_page(after(life, 3))
+    assert int(life.episode) == 4
+    assert bool(lives.is_over(SETTING, life))
+    life = consolidate(life)
+    assert (int(life.consolidations), bool(life.resting), len(shown(life))) == (1, True, 6)
+    assert int(turn_page(after(life, 4)).step) == 12
+
+
+def test_nothing_is_consolidated_in_the_middle_of_turning_a_page() -> None:
+    """An episode that has ended is measured before consolidation changes what the agent knows."""
+    life = turn_page(after(newborn(), 3))
+    ended = after(life, 3)._replace(episode=jnp.int32(2))  # due by the clock, but the page is not turned yet
+    assert int(consolidate(ended).consolidations) == 0

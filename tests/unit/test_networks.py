@@ -1,0 +1,129 @@
+"""Layers against plain loops, shapes, parameter counts, and tables of images."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from remanence.agents.composition import alone, by_number, side_by_side, two_heads
+from remanence.agents.networks import conv, dense, flatten, max_pool, mlp, of_table, relu, sequence, stacked, tanh
+from remanence.core.errors import UserError
+
+KEY = jax.random.key(0)
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3])
+def test_convolution_by_loops(kernel: int) -> None:
+    rng = np.random.default_rng(0)
+    images = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
+    layer = conv(6, kernel)
+    weights, _ = layer.init(KEY, (5, 4, 3))
+    bias = rng.normal(size=6).astype(np.float32)
+    found = np.asarray(layer.apply((weights, jnp.asarray(bias)), jnp.asarray(images)))
+    filters = np.asarray(weights).reshape(kernel, kernel, 3, 6)
+    assert found.shape == (2, *layer.shape((5, 4, 3))) == (2, 6 - kernel, 5 - kernel, 6)
+    for b, i, j in np.ndindex(found.shape[:3]):
+        patch = images[b, i : i + kernel, j : j + kernel]
+        np.testing.assert_allclose(found[b, i, j], np.einsum("xyc,xycf->f", patch, filters) + bias, atol=1e-5)
+
+
+def test_pooling_by_loops() -> None:
+    """An odd row and column are left out."""
+    images = np.random.default_rng(1).normal(size=(2, 5, 7, 3)).astype(np.float32)
+    found = np.asarray(max_pool(2).apply((), jnp.asarray(images)))
+    assert found.shape == (2, 2, 3, 3)
+    for b, i, j in np.ndindex(found.shape[:3]):
+        np.testing.assert_array_equal(found[b, i, j], images[b, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].max(axis=(0, 1)))
+
+
+def test_starting_weights() -> None:
+    """N(0, 0.01²) with bias 0; Xavier-uniform; PyTorch's uniform."""
+    weights, bias = dense(200).init(KEY, (300,))
+    assert float(weights.std()) == pytest.approx(0.01, rel=0.02)
+    assert not bias.any()
+    weights, bias = conv(50, 2).init(KEY, (9, 9, 40))
+    bound = np.sqrt(6 / (4 * 40 + 4 * 50))
+    assert 0.98 * bound < float(jnp.abs(weights).max()) <= bound
+    assert float(weights.var()) == pytest.approx(bound**2 / 3, rel=0.05)
+    assert not bias.any()
+    for weights, bias in (dense(90, "uniform").init(KEY, (400,)), conv(90, 2, "uniform").init(KEY, (9, 9, 100))):
+        for leaf in (weights, bias):
+            assert 0.9 / 20 < float(jnp.abs(leaf).max()) <= 1 / 20
+
+
+def test_networks_of_the_paper_have_the_sizes_they_should() -> None:
+    """Image grid: 48→47→23→22, 22·22·8 = 3872 features; JBW at half width; parameter counts by hand."""
+    trunk = sequence([conv(8), relu(), max_pool(2), conv(8), relu(), flatten()], (48, 48, 3))
+    assert [shape for _, shape, _ in trunk.summary][::2] == [(47, 47, 8), (23, 23, 8), (22, 22, 8)]
+    assert trunk.output == (3872,)
+    assert trunk.size == (12 * 8 + 8) + (32 * 8 + 8)
+    jelly = mlp((1452,), (256, 128, 64), 4)
+    assert jelly.size == 1452 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64 + 64 * 4 + 4
+    weights = jelly.init(KEY)
+    assert sum(leaf.size for leaf in jax.tree.leaves(weights)) == jelly.size
+    assert jelly.apply(weights, jnp.zeros((7, 1452), bool)).shape == (7, 4)
+
+
+def test_a_table_of_images_gives_the_same_numbers_and_gradients() -> None:
+    """Images that are mostly alike, as pictures of a grid are: windows computed once, against the network on every image."""
+    rng = np.random.default_rng(2)
+    table = np.kron(rng.integers(0, 2, size=(6, 4, 4, 3)), np.ones((1, 4, 4, 1)))
+    layers = [conv(5), relu(), max_pool(2), conv(4), tanh(), flatten()]
+    head = sequence([dense(8), tanh(), dense(2)], (6 * 6 * 4,))
+    whole, by_row = stacked(sequence(layers, (16, 16, 3)), head), stacked(of_table(layers, table), head)
+    weights = jax.tree.map(lambda leaf: 30 * leaf, whole.init(KEY))
+    numbers = jnp.array([0, 5, 5, 2, 1])
+    images = jnp.asarray(table, jnp.float32)[numbers]
+    looked_up = by_number(alone(by_row)).transient
+    np.testing.assert_allclose(looked_up(weights, numbers), whole.apply(weights, images), atol=1e-4)
+    one, other = (
+        jax.grad(lambda w, f=f, x=x: (f(w, x) ** 2).sum())(weights)
+        for f, x in ((looked_up, numbers), (whole.apply, images))
+    )
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * float(jnp.abs(b).max()))
+    flat = of_table([flatten(), dense(3)], table)
+    own = flat.init(KEY)
+    plain = sequence([flatten(), dense(3)], (16, 16, 3))
+    np.testing.assert_allclose(flat.apply(own, numbers), plain.apply(own, jnp.asarray(table)), atol=1e-6)
+
+
+def test_parts() -> None:
+    """V^P on a trunk lets no gradient through to it; redrawing the head keeps the trunk."""
+    trunk, head = sequence([dense(4), tanh()], (3,)), sequence([dense(2)], (4,))
+    parts = two_heads(trunk, head)
+    permanent, transient = parts.init(KEY)
+    obs = jnp.ones((5, 3))
+    gradient = jax.grad(lambda weights: parts.permanent(permanent, weights, obs).sum())(transient)
+    assert all(not leaf.any() for leaf in jax.tree.leaves(gradient))
+    again = parts.redraw(jax.random.key(1), transient)
+    np.testing.assert_array_equal(again.trunk[0][0], transient.trunk[0][0])
+    assert (again.head[0][0] != transient.head[0][0]).all()
+    apart = side_by_side(stacked(trunk, head), stacked(trunk, head))
+    permanent, transient = apart.init(KEY)
+    assert (jax.tree.leaves(permanent)[0] != jax.tree.leaves(transient)[0]).all()
+    assert not np.asarray(alone(stacked(trunk, head)).permanent((), transient, obs)).any()
+
+
+@pytest.mark.parametrize(
+    ("build", "complaint"),
+    [
+        (lambda: sequence([conv(4), conv(4), conv(4)], (3, 3, 1)), "2×2 convolution needs an image"),
+        (lambda: sequence([dense(4)], (3, 3, 1)), "flatten"),
+        (lambda: sequence([max_pool(4)], (3, 3, 1)), "pooling over 4×4"),
+        (lambda: dense(0), "at least one unit"),
+        (lambda: dense(3, "tiny"), "unknown start"),
+        (lambda: stacked(mlp((3,), (), 4), mlp((5,), (), 1)), "does not fit"),
+        (lambda: side_by_side(mlp((3,), (), 4), mlp((3,), (), 5)), "take and give the same"),
+        (lambda: alone(sequence([conv(2)], (3, 3, 1))), "vector of values"),
+        (
+            lambda: mlp((3,), (2,), 1).apply(mlp((3,), (2,), 1).init(KEY), jnp.zeros((2, 4))),
+            r"shape \(3,\); got \(4,\)",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(build, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        build()

@@ -1,0 +1,168 @@
+"""Lives whose clock counts steps: windows as pages, episodes that begin anew in the middle, switches that may cut them off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import Array
+
+from remanence.agents import Agent
+from remanence.agents.base import AT_SWITCH, Rhythm
+from remanence.core.errors import UserError
+from remanence.core.types import Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition
+from remanence.engine.lanes import Driver
+from remanence.engine.life import Moment, Setting
+from remanence.engine.probes import latest_returns
+from remanence.streams import Stream
+
+NOTES = 40
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Climbs one rung per step and pays the task's reward; the top rung ends the episode. Observation: the rung."""
+
+    rungs: int = 3
+    discount: float = 0.5
+    num_actions = 1
+
+    def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
+        del key, task
+        return jnp.int32(0), jnp.int32(0)
+
+    def step(self, key: Key, state: Array, action: Array, task: Array) -> tuple[Array, TimeStep]:
+        del key, action
+        rung = state + 1
+        ended = rung >= self.rungs
+        return rung, TimeStep(rung, task, jnp.where(ended, 0.0, self.discount), ended)
+
+
+def notebook(rhythm: Rhythm = None, knows_task: bool = False) -> Agent:
+    """Writes down every transition it is given: (rung before, rung after, reward, discount, last, task)."""
+
+    def learn(state: Any, hypers: Hypers, transition: Transition, key: Key) -> Any:
+        del hypers, key
+        notes, count, times = state
+        obs, after = transition.obs, transition.next_obs
+        task = obs.task if isinstance(obs, Told) else -1
+        if isinstance(obs, Told) and isinstance(after, Told):
+            obs, after = obs.obs, after.obs
+        row = jnp.array([obs, after, transition.reward, transition.discount, transition.last, task], jnp.float32)
+        return notes.at[jnp.where(transition.real, count, NOTES)].set(row, mode="drop"), count + transition.real, times
+
+    return Agent(
+        init=lambda *_: (jnp.zeros((NOTES, 6)), jnp.int32(0), jnp.int32(0)),
+        act=lambda *_: jnp.int32(0),
+        learn=learn,
+        consolidate=lambda state, *_: (state[0], state[1], state[2] + 1),
+        inspect=lambda *_: {},
+        rhythm=rhythm,
+        knows_task=knows_task,
+    )
+
+
+def probe(moment: Moment) -> dict[str, Array]:
+    assert moment.finished is not None
+    return {
+        **moment.tally._asdict(),
+        "task": moment.task_id,
+        "consolidated": moment.agent[2],
+        "count": moment.finished.count,
+        "returns": moment.finished.returns,
+        **latest_returns(moment),
+    }
+
+
+def live(agent: Agent, window: int, span: int, ends_episode: bool = False, round_steps: int = 4) -> Any:
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1, 0), Steps(span), told=True, ends_episode=ends_episode)
+    setting = Setting(agent, Ladder(), stream, probe, window=window)
+    return Driver(setting, round_steps=round_steps).run([0.0] * 3, [0, 1, 2])
+
+
+def test_windows_are_pages() -> None:
+    """Segments of 8 steps in windows of 4; episodes of 3 steps run on over windows and switches."""
+    outcome = live(notebook(), window=4, span=8)
+    record = {name: values[0].tolist() for name, values in outcome.record.items()}
+    assert outcome.steps.tolist() == [24, 24, 24]
+    assert record["steps"] == [4] * 6
+    assert record["reward"] == [4, 4, 40, 40, 4, 4]
+    assert record["task"] == [0, 0, 1, 1, 0, 0]
+    # Episodes end with steps 3, 6, 9, 12, …: the one that ends with step 9 brought 1 + 1 + 10.
+    assert record["count"] == [1, 1, 2, 1, 1, 2]
+    assert record["returns"] == [3, 3, 12 + 30, 30, 10 + 1 + 1, 3 + 3]
+    notes = outcome.agents[0][0, :24]
+    assert notes[:, 0].tolist() == [0, 1, 2] * 8
+    assert notes[:, 1].tolist() == [1, 2, 3] * 8
+    assert notes[:, 3].tolist() == [0.5, 0.5, 0] * 8
+    assert notes[:, 4].tolist() == [0, 0, 1] * 8
+
+
+def test_returns_of_the_last_episodes() -> None:
+    """Worked by hand: episodes bring 3, 3, 12, 30, 30, 12, 3, 3; the moving average begins at 0."""
+    record = {name: values[0] for name, values in live(notebook(), window=4, span=8).record.items()}
+    brought = [3, 3, 12, 30, 30, 12, 3, 3]
+    done = [1, 2, 4, 5, 6, 8]  # by the end of each window
+    np.testing.assert_allclose(record["return"], [np.mean(brought[:n]) for n in done], rtol=1e-6)
+    np.testing.assert_allclose(record["return_window"], [3, 3, 21, 30, 12, 3])
+    np.testing.assert_allclose(record["reward_rate"], [1, 1, 10, 10, 1, 1])
+    average, averages = 0.0, []
+    for one in brought:
+        averages.append(average := 0.99 * average + 0.01 * one)
+    np.testing.assert_allclose(record["return_average"], [averages[n - 1] for n in done], rtol=1e-5)
+
+
+def test_older_episodes_no_longer_count() -> None:
+    """Of 120 episodes, the last hundred: rewards are 1 for the first 60 episodes of three steps, then 10."""
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1), Steps(180), told=True)
+    record = Driver(Setting(notebook(), Ladder(), stream, latest_returns, window=90)).run([0.0], [0]).record
+    np.testing.assert_allclose(
+        record["return"][0], [3, 3, (60 * 3 + 30 * 30) / 90, (40 * 3 + 60 * 30) / 100], rtol=1e-6
+    )
+
+
+def test_a_switch_may_cut_an_episode_off() -> None:
+    """Step 8 is the second of an episode: it is the last one, but its discount stays, and the next begins at the bottom."""
+    outcome = live(notebook(), window=4, span=8, ends_episode=True)
+    notes = outcome.agents[0][0, :24]
+    assert notes[:8, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
+    assert notes[:8, 4].tolist() == [0, 0, 1, 0, 0, 1, 0, 1]
+    assert notes[7, 3] == 0.5
+    assert notes[8, 0] == 0
+    # What it had brought by then is not a return: of each task two whole episodes count.
+    record = {name: values[0].tolist() for name, values in outcome.record.items()}
+    assert record["episodes"] == record["count"] == [1, 1] * 3
+    assert record["return_window"] == [3, 3, 30, 30, 3, 3]
+    assert record["return"][-1] == (4 * 3 + 2 * 30) / 6
+
+
+@pytest.mark.parametrize("round_steps", [1, 4, 5])
+@pytest.mark.parametrize(("rhythm", "expected"), [(Steps(6), [0, 1, 1, 2, 3, 3]), (AT_SWITCH, [0, 0, 1, 1, 2, 2])])
+def test_consolidation_by_steps(rhythm: Rhythm, expected: list[int], round_steps: int) -> None:
+    """After steps 6, 12, 18 (and 24, when life is over and nothing is consolidated), or at the two switches."""
+    outcome = live(notebook(rhythm), window=4, span=8, round_steps=round_steps)
+    assert outcome.record["consolidated"][0].tolist() == expected
+    assert outcome.agents[1].tolist() == [24] * 3
+
+
+def test_agents_that_are_told_the_task_see_it() -> None:
+    notes = live(notebook(knows_task=True), window=4, span=8).agents[0][0, :24]
+    assert notes[:, 5].tolist() == [0] * 8 + [1] * 8 + [0] * 8
+
+
+@pytest.mark.parametrize(
+    ("window", "span", "rhythm", "complaint"),
+    [
+        (3, Steps(8), None, "whole number of times into a segment of 8 steps; got 3"),
+        (0, Steps(8), None, "got 0"),
+        (2, Episodes(8), None, "counts episodes"),
+        (4, Steps(8), Episodes(2), "rhythm in steps"),
+    ],
+)
+def test_clocks_that_do_not_fit_are_refused(window: int, span: Span, rhythm: Rhythm, complaint: str) -> None:
+    stream = Stream(np.ones(1, np.float32), (0,), span, told=True)
+    with pytest.raises(UserError, match=complaint):
+        Driver(Setting(notebook(rhythm), Ladder(), stream, lambda _: 0.0, window=window))

@@ -3,7 +3,7 @@
     python examples/own_agent.py
 
 An agent is a tuple of pure functions for one lane; `Driver` runs it for many seeds at once. All its memory is the state that
-goes in and comes out. `learn` is also called while a lane waits for others: `transition.real` is then False, and nothing may
+goes in and comes out. `learn` is also called while a lane waits for others: `transition.valid` is then False, and nothing may
 change.
 """
 
@@ -19,7 +19,7 @@ from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.types import Episodes, Key, Transition
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Setting
+from remanence.engine.life import LifeConfig
 from remanence.engine.probes import episode_return
 from remanence.streams import Stream, cyclic
 from remanence.worlds import CornerGrid
@@ -42,7 +42,7 @@ def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
         policy = (1 - epsilon) * best / jnp.sum(best) + epsilon / actions
         target = transition.reward + transition.discount * policy @ then
         error = target - table[transition.obs, transition.action]
-        return table.at[transition.obs, transition.action].add(jnp.where(transition.real, hypers.lr * error, 0.0))
+        return table.at[transition.obs, transition.action].add(jnp.where(transition.valid, hypers.lr * error, 0.0))
 
     def consolidate(table: Array, hypers: TDHypers, key: Key) -> Array:  # noqa: ARG001
         return table  # nothing is done at a switch
@@ -56,7 +56,7 @@ def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
 def main(episodes: int = 50, segments: int = 6, seeds: int = 10) -> dict[str, float]:
     """Mean discounted return of each agent over a life of so many segments, each with one of the paper's four tasks."""
     world = CornerGrid()
-    stream = Stream(CORNER_TASKS, cyclic(4, segments), Episodes(episodes), told=True)
+    stream = Stream(CORNER_TASKS, cyclic(4, segments), Episodes(episodes), boundaries_known=True)
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
     contenders: dict[str, tuple[Agent, Any]] = {
         "Expected SARSA": (expected_sarsa(world.num_states, world.num_actions, 0.1), TDHypers(0.5)),
@@ -65,7 +65,7 @@ def main(episodes: int = 50, segments: int = 6, seeds: int = 10) -> dict[str, fl
     }
     returns = {}
     for name, (agent, hypers) in contenders.items():
-        lives = Driver(Setting(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
+        lives = Driver(LifeConfig(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
         returns[name] = float(lives.record["return"].mean())
         print(f"{name}: {returns[name]:+.3f} per episode")
     return returns

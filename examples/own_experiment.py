@@ -41,11 +41,11 @@ def plan() -> Plan:
     form = {"features": "one-hot", "behaviour": "epsilon-greedy 0.1"}
     return Plan(
         world=world,
-        stream=Stream(np.eye(4, dtype=np.float32), cyclic(4, 12), Episodes(50), told=False),
+        stream=Stream(np.eye(4, dtype=np.float32), cyclic(4, 12), Episodes(50), boundaries_known=False),
         contenders={
             "Q": Contender(q_learning(value, behaviour), TDHypers(0.5), form, {"lr": (0.1, 0.3, 0.5)}),
             "PT-Q": Contender(
-                pt_q(value, behaviour, rhythm=Episodes(10)),
+                pt_q(value, behaviour, consolidate_every=Episodes(10)),
                 PTHypers(permanent_lr=0.01, transient_lr=0.5, decay=0.5),
                 {**form, "consolidates": "every 10 episodes"},
                 {"permanent_lr": (0.01, 0.1), "transient_lr": (0.3, 0.5)},
@@ -54,7 +54,7 @@ def plan() -> Plan:
         probe=lambda _: episode_return(),
         truth="none needed",
         seeds=30,
-        most_steps=500_000,
+        max_steps=500_000,
     )
 
 
@@ -78,11 +78,11 @@ EXPERIMENT = Experiment(
     name="own/corner-that-pays",
     figure="your own",
     title="A corner that pays",
-    plans={"full": plan, "smoke": lambda: shrink(plan(), segments=4, span=10, seeds=3)},
+    plans={"full": plan, "smoke": lambda: shrink(plan(), segments=4, segment_length=10, seeds=3)},
     figures=figures,
     claims=claims,
     expected="10 s",
-    headline=(RETURN,),
+    primary_metrics=(RETURN,),
 )
 
 

@@ -20,7 +20,7 @@ from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.types import Episodes, Key, TimeStep
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Setting
+from remanence.engine.life import LifeConfig
 from remanence.engine.probes import episode_return
 from remanence.gym import TaskSwitching
 from remanence.gym.export import WorldEnv
@@ -59,14 +59,14 @@ class Corridor:
 def main(episodes: int = 40, segments: int = 6, seeds: int = 10) -> dict[str, np.ndarray]:
     """[segments] mean discounted return of each agent in each segment."""
     world = Corridor()
-    stream = Stream(TASKS, cyclic(2, segments), Episodes(episodes), told=True)
+    stream = Stream(TASKS, cyclic(2, segments), Episodes(episodes), boundaries_known=True)
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
     returns = {}
     for name, agent, hypers in (
         ("Q", q_learning(value, behaviour), TDHypers(0.3)),
         ("PT-Q", pt_q(value, behaviour), PTHypers(permanent_lr=0.01, transient_lr=0.3)),
     ):
-        lives = Driver(Setting(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
+        lives = Driver(LifeConfig(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
         returns[name] = lives.record["return"].reshape(seeds, segments, episodes).mean(axis=(0, 2))
         by_segment = ", ".join(f"{mean:.2f}" for mean in returns[name])
         print(f"{name}: {returns[name].mean():.3f} per episode; by segment {by_segment}")

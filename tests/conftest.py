@@ -18,7 +18,7 @@ from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
 from remanence.core.types import Episodes, Hypers, Key, Steps, Transition
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import Moment, Probe, Setting
+from remanence.engine.life import LifeConfig, Probe, ProbeInput
 from remanence.engine.probes import value_error, value_maps
 from remanence.streams import Stream, cyclic
 from remanence.worlds import CornerGrid
@@ -53,25 +53,25 @@ def counting(agent: Agent) -> Agent:
         learn=lambda state, hypers, transition, key: (agent.learn(state[0], hypers, transition, key), state[1]),
         consolidate=lambda state, hypers, key: (agent.consolidate(state[0], hypers, key), state[1] + 1),
         inspect=lambda state, obs: agent.inspect(state[0], obs),
-        samples_lost=lambda state: agent.samples_lost(state[0]),
+        samples_dropped=lambda state: agent.samples_dropped(state[0]),
         workload=lambda state: agent.workload(state[0]),
     )
 
 
 # Consolidates in the middle of episodes, with a buffer that drops 5 of the 17 states of each period.
 STEP_PERIOD, STEP_BUFFER = 17, 12
-PT_BY_STEPS = counting(pt_td(ROWS, uniform(4), jnp.int32(0), buffer=STEP_BUFFER, rhythm=Steps(STEP_PERIOD)))
+PT_BY_STEPS = counting(pt_td(ROWS, uniform(4), jnp.int32(0), buffer=STEP_BUFFER, consolidate_every=Steps(STEP_PERIOD)))
 
 
-def stream(told: bool = True) -> Stream:
-    return Stream(TASKS, cyclic(len(TASKS), SEGMENTS), Episodes(SPAN), told)
+def stream(boundaries_known: bool = True) -> Stream:
+    return Stream(TASKS, cyclic(len(TASKS), SEGMENTS), Episodes(SPAN), boundaries_known)
 
 
 def everything(agent: Agent) -> Probe:
     """Measures all there is at the end of an episode."""
     error, believed = value_error(agent, TRUTH), value_maps(agent, TRUTH.points)
 
-    def measure(moment: Moment) -> dict[str, Any]:
+    def measure(moment: ProbeInput) -> dict[str, Any]:
         counts = {**moment.tally._asdict(), "task": moment.task_id}
         values = {part: belief[:, 0] for part, belief in believed(moment).items()}  # [states]
         return {**error(moment), **values, **{name: jnp.float32(count) for name, count in counts.items()}}
@@ -80,28 +80,28 @@ def everything(agent: Agent) -> Probe:
 
 
 @cache
-def driver(agent: Agent, told: bool, round_steps: int) -> Driver:
-    return Driver(Setting(agent, GRID, stream(told), everything(agent)), round_steps)
+def driver(agent: Agent, boundaries_known: bool, round_steps: int) -> Driver:
+    return Driver(LifeConfig(agent, GRID, stream(boundaries_known), everything(agent)), round_steps)
 
 
 def live(
     agent: Agent,
     hypers: Sequence[Hypers],
     seeds: Sequence[int] = SEEDS,
-    told: bool = True,
+    boundaries_known: bool = True,
     round_steps: int = 8,
     rounds_per_chunk: int | None = None,
 ) -> Outcome:
     """Small whole lives on the 5x5 grid."""
-    program = driver(agent, told=told, round_steps=round_steps)
+    program = driver(agent, boundaries_known=boundaries_known, round_steps=round_steps)
     program.rounds_per_chunk = rounds_per_chunk
     return program.run(hypers, seeds)
 
 
-def transition(obs: Any, reward: Any, next_obs: Any, discount: Any = 0.5, real: Any = True) -> Transition:
+def transition(obs: Any, reward: Any, next_obs: Any, discount: Any = 0.5, valid: Any = True) -> Transition:
     """One transition, or as many as the longest argument, in the order of speech: from obs, with this reward, to next_obs."""
     rewards, discounts = np.asarray(reward, np.float32), np.asarray(discount, np.float32)
-    parts = (np.asarray(obs), 0, rewards, discounts, np.asarray(next_obs), discounts == 0, real)
+    parts = (np.asarray(obs), 0, rewards, discounts, np.asarray(next_obs), discounts == 0, valid)
     return Transition(*[jnp.asarray(part) for part in np.broadcast_arrays(*parts)])
 
 

@@ -30,7 +30,7 @@ from remanence.agents.networks import mlp
 from remanence.core.errors import Stopped, UserError
 from remanence.core.prng import unwrap_keys
 from remanence.core.types import Episodes, Key, TimeStep
-from remanence.engine.life import Moment, Probe
+from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import Contender, Plan
 from remanence.results import Results, load
 from remanence.results.store import find_runs
@@ -63,7 +63,7 @@ class BitMaze:
 def everything(_: Agent) -> Probe:
     """The return, and a number to which every array of the agent contributes: replay, weights, moments, target and cache."""
 
-    def probe(moment: Moment) -> dict[str, Array]:
+    def probe(moment: ProbeInput) -> dict[str, Array]:
         total = sum(jnp.sum(leaf.astype(jnp.float32)) for leaf in jax.tree.leaves(unwrap_keys(moment.agent)))
         return {"return": moment.tally.reward, "agent": jnp.asarray(total)}
 
@@ -73,12 +73,12 @@ def everything(_: Agent) -> Probe:
 def plan(episodes: int) -> Plan:
     """PT-DQN with two networks and cached permanent values, in tasks that swap."""
     net, behaviour = mlp((MAZE.num_states,), (16,), 4, start="uniform"), epsilon_greedy(0.2)
-    training = Training("adam", batch=32, replay=400, target_period=20)
-    absorbing = Consolidation("adam", batch=32, buffer=400, at_least=50, cache=True)
-    agent = pt_dqn(net, net, behaviour, np.zeros(MAZE.num_states, bool), training, absorbing, Episodes(40))
+    training = Training("adam", batch=32, replay=400, target_every=20)
+    consolidation = Consolidation("adam", batch=32, buffer=400, min_batches=50, cache=True)
+    agent = pt_dqn(net, net, behaviour, np.zeros(MAZE.num_states, bool), training, consolidation, Episodes(40))
     return Plan(
         world=BitMaze(),
-        stream=Stream(SWAP, cyclic(2, 4), Episodes(episodes // 4), told=False),
+        stream=Stream(SWAP, cyclic(2, 4), Episodes(episodes // 4), boundaries_known=False),
         contenders={"PT-DQN": Contender(agent, PTHypers(0.003, 0.005, 0.5), {})},
         probe=everything,
         truth="none",

@@ -20,7 +20,7 @@ from remanence.worlds.minatar.seaquest import SeaquestDraws, SeaquestState
 from remanence.worlds.minatar.space_invaders import SpaceInvadersDraws, SpaceInvadersState
 from remanence.worlds.minatar.world import MinAtarDraws, MinAtarState
 
-Player = Callable[[Any, np.random.Generator], int]  # (the original game, luck) -> action
+EnvWorker = Callable[[Any, np.random.Generator], int]  # (the original game, luck) -> action
 LANES = 16  # episodes are replayed in multiples of so many
 DIRECTIONS = [(-1, -1), (1, -1), (1, 1), (-1, 1)]  # of breakout's ball, as the original numbers them
 
@@ -307,7 +307,7 @@ class Judge(NamedTuple):
     draws: Callable[[list[Any]], Any]
     theirs: Callable[[Any], list[Any]]
     ours: Callable[[Any], list[Any]]
-    player: Player
+    worker: EnvWorker
 
 
 JUDGES = {
@@ -345,7 +345,7 @@ def _vector(parts: Sequence[Any]) -> np.ndarray:
 
 def record(
     name: str,
-    player: Player,
+    worker: EnvWorker,
     seed: int,
     sticky: float = 0.1,
     ramping: bool = True,
@@ -369,7 +369,7 @@ def record(
 
     actions, draws, seen = [], [], [look(0, False)]
     while not seen[-1].ended and len(actions) < most:
-        actions.append(player(env.env, luck))
+        actions.append(worker(env.env, luck))
         seen.append(look(*env.act(actions[-1])))
         sticks = _flag(stickiness.take()[0] < sticky)
         draws.append(MinAtarDraws(sticks, judge.draws(dice.take())))
@@ -395,8 +395,8 @@ def _replay(world: MinAtar, states: MinAtarState, actions: Any, draws: MinAtarDr
         vector = jnp.concatenate([jnp.ravel(part).astype(jnp.int32) for part in ours(state.game)])
         return Seen(vector, jnp.packbits(obs), reward, ended)
 
-    def step(state: MinAtarState, told: tuple[Any, MinAtarDraws]) -> tuple[MinAtarState, Seen]:
-        state, time_step = world.apply(state, *told)
+    def step(state: MinAtarState, boundaries_known: tuple[Any, MinAtarDraws]) -> tuple[MinAtarState, Seen]:
+        state, time_step = world.apply(state, *boundaries_known)
         return state, look(state, time_step.obs, time_step.reward, time_step.last)
 
     def episode(state: MinAtarState, actions: Any, draws: MinAtarDraws) -> Seen:

@@ -18,7 +18,7 @@ from crash import plan
 from remanence.core.errors import Stopped
 from remanence.engine.lanes import Driver
 from remanence.runs.jobs import Group, lanes_of_run, make_driver
-from remanence.runs.worker import Work, live
+from remanence.runs.worker import GroupJob, live
 
 EPISODES = 120
 PLAN = plan(EPISODES)
@@ -32,10 +32,10 @@ def driver() -> Driver:
     return made
 
 
-def work(path: Path, tensorboard: bool = False) -> Work:
+def work(path: Path, tensorboard: bool = False) -> GroupJob:
     """The two lanes of PT-DQN, with a checkpoint after every chunk."""
     ((agent, lanes),) = lanes_of_run(PLAN, [0, 1])
-    return Work(PLAN, Group(0, agent, tuple(lanes), 2), "run", path / "groups" / "0000", None, 1e-9, tensorboard)
+    return GroupJob(PLAN, Group(0, agent, tuple(lanes), 2), "run", path / "groups" / "0000", None, 1e-9, tensorboard)
 
 
 def after(chunks: int) -> Callable[[], int]:
@@ -44,7 +44,7 @@ def after(chunks: int) -> Callable[[], int]:
     return lambda: signal.SIGTERM if next(looks) >= chunks else 0
 
 
-def go(one: Work, asked_to_stop: Callable[[], int] = lambda: 0) -> list[str]:
+def go(one: GroupJob, asked_to_stop: Callable[[], int] = lambda: 0) -> list[str]:
     """Lives the work; gives the warnings."""
     warnings: list[str] = []
     live(one, driver(), asked_to_stop, lambda *_: None, warnings.append)
@@ -60,7 +60,7 @@ def undisturbed() -> dict[str, pl.DataFrame]:
         return work(Path(folder)).directory.tables()
 
 
-def assert_as_undisturbed(one: Work) -> None:
+def assert_as_undisturbed(one: GroupJob) -> None:
     found = one.directory.tables()
     assert found.keys() == undisturbed().keys() == {"lanes", "curves"}
     for name, table in undisturbed().items():
@@ -71,7 +71,7 @@ def events(directory: Path) -> list[dict]:
     return [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines()]
 
 
-def stopped(tmp_path: Path, chunks: int = 3) -> Work:
+def stopped(tmp_path: Path, chunks: int = 3) -> GroupJob:
     one = work(tmp_path)
     with pytest.raises(Stopped):
         go(one, after(chunks))

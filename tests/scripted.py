@@ -101,9 +101,9 @@ def notebook(steps: int = STEPS, acts: Callable = lambda _: jnp.int32(0), **opti
     def learn(state: Any, hypers: Any, transition: Any, key: Any) -> Any:
         del hypers, key
         kept, n = state
-        here = jnp.where(transition.real, n, steps)
+        here = jnp.where(transition.valid, n, steps)
         kept = {name: kept[name].at[here].set(getattr(transition, name), mode="drop") for name in kept}
-        return kept, n + transition.real
+        return kept, n + transition.valid
 
     form = {"obs": (4,), "action": (), "reward": (), "discount": (), "next_obs": (4,), "last": ()}
     return Agent(

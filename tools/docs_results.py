@@ -60,7 +60,7 @@ def full_run(experiment: Experiment, runs: Path) -> Results | None:
     plan = experiment.plan(PAPER)
     if experiment.sweep_of:
         paths = find_runs(runs / "sweep", experiment.sweep_of)
-    elif experiment.conduct:  # it describes itself
+    elif experiment.run_fn:  # it describes itself
         paths = find_runs(runs, experiment.name)
     else:
         asked = describe(experiment.run_of or experiment.name, PAPER, plan, list(range(plan.seeds)))

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from remanence.gym.policy import Policy, load_policy
     from remanence.live_env import live
     from remanence.results.store import load as load_results
-    from remanence.schedules import Drift, Steady, Switches
+    from remanence.schedules import Drift, Stationary, Switches
 
 __version__ = "0.1.0"
 
 # Agents in an environment of your own; imported by who asks for them.
 _ELSEWHERE = {
     "live": "live_env",
-    **dict.fromkeys(("Drift", "Steady", "Switches"), "schedules"),
+    **dict.fromkeys(("Drift", "Stationary", "Switches"), "schedules"),
     **dict.fromkeys(("DQN", "PTDQN", "Q", "PTQ", "Random"), "agents.configs"),
     **dict.fromkeys(("Policy", "load_policy"), "gym.policy"),
     "load_results": "results",
@@ -37,7 +37,7 @@ __all__ = [
     "Policy",
     "Q",
     "Random",
-    "Steady",
+    "Stationary",
     "Switches",
     "live",
     "load_policy",

@@ -67,7 +67,7 @@ class Run:
     """where runs are kept"""
     segments: int | None = None
     """shorten the run: so many tasks instead of the preset's number"""
-    span: int | None = None
+    segment_length: int | None = None
     """shorten the run: so many episodes (or steps) per task"""
     steps: int | None = None
     """shorten the run: so many steps in all, where an experiment counts steps"""
@@ -88,13 +88,13 @@ class Run:
         console = messages()
         self.execution.prepare()
         experiment = get(self.name)
-        preset = self.preset or experiment.usual_preset
+        preset = self.preset or experiment.default_preset
         whole = plan = experiment.plan(preset)
         for change in self.set:
             plan = plan.override(*_parse_change(change))
         if self.contenders:
             plan = plan.select(self.contenders)
-        plan = plan.shortened(self.segments, self.span, self.steps)
+        plan = plan.shortened(self.segments, self.segment_length, self.steps)
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
             f"{experiment.name} ({preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
@@ -104,10 +104,10 @@ class Run:
             results = _sweep_stage(
                 experiment, preset, plan, range(TUNING_FROM, TUNING_FROM + seeds), self.out, self.execution
             )
-        elif experiment.conduct:
+        elif experiment.run_fn:
             if self.set:
                 raise UserError(f"{self.name} chooses its step sizes itself: --set has nothing to change")
-            results = experiment.conduct(plan, preset, seeds, self.out, console, self.execution)
+            results = experiment.run_fn(plan, preset, seeds, self.out, console, self.execution)
         else:
             name = experiment.run_of or experiment.name
             results = execute(name, preset, plan, seeds, self.out, console, self.execution)
@@ -155,12 +155,12 @@ class Sweep:
         experiment = get(self.name)
         if experiment.sweep_of:
             raise UserError(f"{self.name} is a sweep already: `remanence run {self.name}`")
-        if experiment.conduct:
+        if experiment.run_fn:
             raise UserError(f"{self.name} chooses its step sizes itself: `remanence run {self.name}`")
-        preset = self.preset or experiment.usual_preset
+        preset = self.preset or experiment.default_preset
         plan = experiment.plan(preset)
         for change in self.grid:
-            plan = plan.over(*_parse_grid(change))
+            plan = plan.with_grid(*_parse_grid(change))
         if self.contenders:
             plan = plan.select(self.contenders)
         seeds = plan.seeds if self.seeds is None else self.seeds
@@ -168,7 +168,7 @@ class Sweep:
         tuning = range(self.tuning_from, self.tuning_from + count)
         check_seeds(tuning, range(seeds))
         swept = _sweep_stage(experiment, preset, plan, tuning, self.out, self.execution)
-        objective = experiment.headline[0]
+        objective = experiment.primary_metrics[0]
         chosen = best_settings(swept.lanes, objective)
         shares = win_shares(swept.lanes, objective)
         best = with_settings(plan, chosen)
@@ -221,11 +221,11 @@ class Show:
             if len(results.lanes):
                 show_results(experiment, results)
             if under_way:
-                print_rich(progress_table(under_way, experiment.headline))
+                print_rich(progress_table(under_way, experiment.primary_metrics))
             print_rich(f"\n{results.path}")
 
     def _show_plan(self, experiment: Experiment) -> None:
-        plan = experiment.plan(experiment.usual_preset)
+        plan = experiment.plan(experiment.default_preset)
         hypers = {name: vars(contender.hypers) for name, contender in plan.contenders.items()}
         forms = {name: dict(contender.form) for name, contender in plan.contenders.items()}
         if self.json:
@@ -264,7 +264,7 @@ class Report:
             finished = [one for one in found if one.finished]
             if finished:
                 # The paper's own size says more than a newer smoke test or variant.
-                results = min(finished, key=lambda one: one.preset != experiment.usual_preset)
+                results = min(finished, key=lambda one: one.preset != experiment.default_preset)
                 sections.append(
                     Section(
                         experiment.name,
@@ -273,7 +273,7 @@ class Report:
                         results,
                         {**experiment.figures(results), **continual_figure(experiment, results)},
                         experiment.claims(results),
-                        experiment.headline,
+                        experiment.primary_metrics,
                         experiment.remarks,
                     )
                 )
@@ -425,7 +425,7 @@ def _sweep_stage(
     total = sum(len(settings(contender)) for contender in plan.contenders.values())
     console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")
     name = experiment.sweep_of or experiment.name
-    return sweep(name, preset, plan, experiment.headline, seeds, out, console, execution)
+    return sweep(name, preset, plan, experiment.primary_metrics, seeds, out, console, execution)
 
 
 if __name__ == "__main__":

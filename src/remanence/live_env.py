@@ -16,28 +16,28 @@ import polars as pl
 
 from remanence import __version__
 from remanence.agents.base import Agent, check_hypers
-from remanence.agents.configs import Made, Recipe, is_ours, named
+from remanence.agents.configs import AgentConfig, BuiltAgent, config_named, is_ours
 from remanence.agents.td import NoHypers
 from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.core.types import Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import Setting
-from remanence.gym.check import examine
-from remanence.gym.factories import Adapter, Maker, sources
-from remanence.gym.hosted import GymnasiumWorld, admit, hosting
+from remanence.engine.life import LifeConfig
+from remanence.gym.check import check_envs
+from remanence.gym.factories import Adapter, Maker, env_factories
+from remanence.gym.hosted import GymnasiumWorld, env_pool, register_pool
 from remanence.gym.policy import Policy, weights_of
-from remanence.gym.pool import Players
+from remanence.gym.pool import EnvPool
 from remanence.gym.record import curves_of, lane_row, numbers_of
 from remanence.gym.spaces import Spaces
 from remanence.results.store import Results
 from remanence.runs.progress import messages, track
-from remanence.schedules import Drift, Steady, Switches, Timetable
+from remanence.schedules import Drift, Schedule, Stationary, Switches
 from remanence.streams import Stream
 
-Guest: TypeAlias = str | Recipe | Agent | tuple[Agent, Hypers]
+AgentSpec: TypeAlias = str | AgentConfig | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
-Stretch: TypeAlias = int | Steady | Drift | Switches
+StreamSpec: TypeAlias = int | Stationary | Drift | Switches
 
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the length of a window is not given
 LONGEST_ROUND = 64
@@ -47,9 +47,9 @@ COPIES, SHARE_OF_MEMORY = 3, 0.7
 
 
 def live(
-    agents: Guest | Sequence[Guest] | Mapping[str, Guest],
+    agents: AgentSpec | Sequence[AgentSpec] | Mapping[str, AgentSpec],
     env: Environment | Sequence[Environment] | Mapping[str, Environment],
-    stream: Stretch,
+    stream: StreamSpec,
     *,
     seeds: int | Sequence[int] | None = None,
     window: int | None = None,
@@ -72,78 +72,79 @@ def live(
         adapter: wraps every environment after it was made; for several environments whose spaces differ.
         progress: whether to tell how far it is, on standard error.
     """
-    guests = _guests(agents)
+    configs = _configs(agents)
     if not 0.0 <= discount <= 1.0:
         raise UserError(f"the discount must be between 0 and 1; got {discount}")
-    makers = sources(env, adapter)
+    makers = env_factories(env, adapter)
     if isinstance(stream, int | np.integer):
-        stream = Steady(int(stream))
-    if not isinstance(stream, Steady | Drift | Switches):
+        stream = Stationary(int(stream))
+    if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
-    timetable = stream.timetable(list(makers))
-    window = _window(window, timetable)
-    spaces, names, parts = examine(list(makers.values()), timetable)
+    schedule = stream.schedule(list(makers))
+    window = _window(window, schedule)
+    spaces, names, parts = check_envs(list(makers.values()), schedule)
     numbers = _seeds(parts if seeds is None else seeds)
     if parts > 1 and len(numbers) != parts:
         raise UserError(f"this vector environment has {parts} parts, one for each life: leave seeds out")
-    tasks = len(timetable.names)
-    made = {
-        name: guest if isinstance(guest, Made) else Made(*guest.make(spaces, tasks)) for name, guest in guests.items()
+    tasks = len(schedule.names)
+    built = {
+        name: config if isinstance(config, BuiltAgent) else BuiltAgent(*config.build(spaces, tasks))
+        for name, config in configs.items()
     }
     lanes, curves, policies = [], [], {}
-    with hosting() as company:
-        world = GymnasiumWorld(company, spaces.actions, spaces.shape, spaces.dtype, discount)
+    with env_pool() as pool:
+        world = GymnasiumWorld(pool, spaces.actions, spaces.shape, spaces.dtype, discount)
         drivers = {
-            name: _driver(name, one, world, timetable, len(numbers), in_order=parts > 1) for name, one in made.items()
+            name: _driver(name, one, world, schedule, len(numbers), in_order=parts > 1) for name, one in built.items()
         }
-        for name, one in made.items():
-            players = Players(list(makers.values()), timetable, spaces, discount, window)
-            admit(company, players)
-            outcome = _run(name, one.hypers, drivers[name], players, numbers, progress)
-            recipe = guests[name] if is_ours(guests[name]) else None
+        for name, one in built.items():
+            workers = EnvPool(list(makers.values()), schedule, spaces, discount, window)
+            register_pool(pool, workers)
+            outcome = _run(name, one.hypers, drivers[name], workers, numbers, progress)
+            config = configs[name] if is_ours(configs[name]) else None
             for row, seed in enumerate(numbers):
-                player = players.players[int(outcome.record["lane"][row, -1])]
+                worker = workers.workers[int(outcome.record["lane"][row, -1])]
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], weights_of(outcome.agents))
                 lane = len(lanes)
                 lanes.append(lane_row(lane, name, seed, one.hypers, outcome, row, state))
-                curves += curves_of(lane, player, timetable)
-                policies[name, seed] = Policy(name, one, spaces, tasks, state, recipe, {"seed": seed})
-    description = _describe(names, guests, made, stream, timetable, spaces, window, discount, numbers)
+                curves += curves_of(lane, worker, schedule)
+                policies[name, seed] = Policy(name, one, spaces, tasks, state, config, {"seed": seed})
+    description = _describe(names, configs, built, stream, schedule, spaces, window, discount, numbers)
     return Results(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )
 
 
-def _run(name: str, hypers: Hypers, driver: Driver, players: Players, seeds: list[int], progress: bool) -> Outcome:
+def _run(name: str, hypers: Hypers, driver: Driver, workers: EnvPool, seeds: list[int], progress: bool) -> Outcome:
     """The lives of one agent."""
     setting = driver.setting
     steps = setting.by_steps
-    total = len(seeds) * setting.stream.segments * setting.stream.span.count
+    total = len(seeds) * setting.stream.segments * setting.stream.segment_length.count
     console = messages()
     console.quiet = not progress
     first: list[float] = []  # when the first steps were seen: before, the program is compiled
-    told = 0
+    boundaries_known = 0
     try:
         with track(console, name, total, "steps" if steps else "episodes") as advance:
 
             def look() -> None:
-                nonlocal told
-                lived, now = players.steps, time.monotonic()
-                done = min(lived if steps else players.episodes, total)
+                nonlocal boundaries_known
+                lived, now = workers.steps, time.monotonic()
+                done = min(lived if steps else workers.episodes, total)
                 if lived and not first:
                     first.append(now - SECONDS_BETWEEN_LOOKS)
-                if done > told and done >= total // 100:  # an earlier guess of the time left would be wild
-                    told = done
+                if done > boundaries_known and done >= total // 100:  # an earlier guess of the time left would be wild
+                    boundaries_known = done
                     advance(done, lived / (now - first[0]))
 
-            outcome = _watched(lambda: driver.run([hypers] * len(seeds), seeds), players, look)
+            outcome = _watched(lambda: driver.run([hypers] * len(seeds), seeds), workers, look)
             look()
         return outcome
     finally:
-        players.close()
+        workers.close()
 
 
-def _watched(work: Callable[[], Outcome], players: Players, look: Callable[[], None]) -> Outcome:
+def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], None]) -> Outcome:
     """Does the work in a thread of its own, so that Ctrl-C is heard while compiled code runs; looks at it now and then."""
     outcome: list[Outcome] = []
     failure: list[BaseException] = []
@@ -162,34 +163,34 @@ def _watched(work: Callable[[], Outcome], players: Players, look: Callable[[], N
         while not over.wait(SECONDS_BETWEEN_LOOKS):
             look()
     except BaseException:
-        players.stopping = True
+        workers.stopping = True
         over.wait()
         raise
-    if isinstance(players.failure, UserError):
-        raise players.failure
-    if players.failure is not None:
-        what = f"{type(players.failure).__name__}: {players.failure}"
-        raise UserError(f"the environment failed after {players.steps} steps of all lives: {what}") from players.failure
+    if isinstance(workers.failure, UserError):
+        raise workers.failure
+    if workers.failure is not None:
+        what = f"{type(workers.failure).__name__}: {workers.failure}"
+        raise UserError(f"the environment failed after {workers.steps} steps of all lives: {what}") from workers.failure
     if failure:
         raise failure[0]
     return outcome[0]
 
 
-def _guests(agents: Any) -> dict[str, Recipe | Made]:
+def _configs(agents: Any) -> dict[str, AgentConfig | BuiltAgent]:
     """Every agent as a recipe, or as it was made by the user, by name."""
     listed: list[tuple[Any, Any]]
     if isinstance(agents, Mapping):
         listed = list(agents.items())
     elif isinstance(agents, list) or (
-        isinstance(agents, tuple) and not isinstance(agents, Agent) and not _is_own(agents)
+        isinstance(agents, tuple) and not isinstance(agents, Agent) and not _is_agent_pair(agents)
     ):
         listed = [(None, one) for one in agents]
     else:
         listed = [(None, agents)]
-    found: dict[str, Recipe | Made] = {}
-    for name, guest in listed:
-        one = _guest(guest)
-        name = str(name or (guest if isinstance(guest, str) else getattr(one, "name", "agent")))
+    found: dict[str, AgentConfig | BuiltAgent] = {}
+    for name, config in listed:
+        one = _config(config)
+        name = str(name or (config if isinstance(config, str) else getattr(one, "name", "agent")))
         if name in found:
             raise UserError(f"two agents are called '{name}': give them names of their own, {{name: agent, …}}")
         found[name] = one
@@ -198,21 +199,21 @@ def _guests(agents: Any) -> dict[str, Recipe | Made]:
     return found
 
 
-def _guest(guest: Any) -> Recipe | Made:
-    if isinstance(guest, str):
-        return named(guest)
-    if isinstance(guest, Agent):
-        return Made(guest, NoHypers())
-    if isinstance(guest, tuple) and _is_own(guest):
-        return Made(*guest)
-    if isinstance(guest, Recipe) and not isinstance(guest, type):
-        return guest
+def _config(config: Any) -> AgentConfig | BuiltAgent:
+    if isinstance(config, str):
+        return config_named(config)
+    if isinstance(config, Agent):
+        return BuiltAgent(config, NoHypers())
+    if isinstance(config, tuple) and _is_agent_pair(config):
+        return BuiltAgent(*config)
+    if isinstance(config, AgentConfig) and not isinstance(config, type):
+        return config
     raise UserError(
-        f"an agent is a name such as 'PT-DQN', a recipe such as PTDQN(), an Agent, or a pair (Agent, hypers); got {guest!r}"
+        f"an agent is a name such as 'PT-DQN', a recipe such as PTDQN(), an Agent, or a pair (Agent, hypers); got {config!r}"
     )
 
 
-def _is_own(pair: tuple) -> bool:
+def _is_agent_pair(pair: tuple) -> bool:
     return len(pair) == 2 and isinstance(pair[0], Agent)
 
 
@@ -225,39 +226,41 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
     return numbers
 
 
-def _window(window: int | None, timetable: Timetable) -> int:
-    span = timetable.span.count
-    if not timetable.by_steps:
+def _window(window: int | None, schedule: Schedule) -> int:
+    segment_length = schedule.segment_length.count
+    if not schedule.by_steps:
         if window is not None:
             raise UserError("windows are for lives that are counted in steps: here every episode is a point")
         return 1
     if window is None:
-        wanted = max(1, timetable.ticks // POINTS)
-        divisors = [n for n in range(1, max(1, timetable.ticks // FEWEST_POINTS) + 1) if span % n == 0]
+        wanted = max(1, schedule.duration // POINTS)
+        divisors = [n for n in range(1, max(1, schedule.duration // FEWEST_POINTS) + 1) if segment_length % n == 0]
         return min(divisors, key=lambda n: abs(math.log(n / wanted)))
-    if window < 1 or span % window:
-        raise UserError(f"a window must fit a whole number of times into {span} steps; got {window}")
+    if window < 1 or segment_length % window:
+        raise UserError(f"a window must fit a whole number of times into {segment_length} steps; got {window}")
     return int(window)
 
 
-def _driver(name: str, made: Made, world: GymnasiumWorld, timetable: Timetable, lanes: int, in_order: bool) -> Driver:
+def _driver(
+    name: str, built: BuiltAgent, world: GymnasiumWorld, schedule: Schedule, lanes: int, in_order: bool
+) -> Driver:
     """The program for one agent; refuses what cannot work before anything begins.
 
     It uses as many devices as share the lanes equally: a row that nobody lives in would need an environment too. Only on one
     device do lanes begin `in_order`, each with its own part of a vector.
     """
-    tasks = np.arange(len(timetable.names), dtype=np.int32)
-    stream = Stream(tasks, timetable.order, timetable.span, timetable.told)
+    tasks = np.arange(len(schedule.names), dtype=np.int32)
+    stream = Stream(tasks, schedule.order, schedule.segment_length, schedule.boundaries_known)
     # The engine's pages are only there to be turned: players keep their own record.
-    page = timetable.span.count if timetable.by_steps else 1
-    setting = Setting(made.agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
+    page = schedule.segment_length.count if schedule.by_steps else 1
+    setting = LifeConfig(built.agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
     devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
-        check_hypers(made.hypers)
+        check_hypers(built.hypers)
         driver = Driver(setting, _round_steps(setting), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
-    needed = COPIES * lanes * driver.bytes_per_lane(made.hypers)
+    needed = COPIES * lanes * driver.bytes_per_lane(built.hypers)
     if needed > SHARE_OF_MEMORY * backend.memory():
         raise UserError(
             f"{name} would need about {needed / 2**30:.1f} GB for {lanes} lives, here are {backend.memory() / 2**30:.1f}: "
@@ -266,26 +269,26 @@ def _driver(name: str, made: Made, world: GymnasiumWorld, timetable: Timetable, 
     return driver
 
 
-def _round_steps(setting: Setting) -> int:
+def _round_steps(setting: LifeConfig) -> int:
     """Steps between two looks at who rests: such that nobody rests for long."""
     if not setting.by_steps:
         return 2
-    period = setting.period.count if isinstance(setting.period, Steps) else 0
-    fitting = math.gcd(setting.stream.span.count, period)
+    consolidate_every = setting.consolidate_every.count if isinstance(setting.consolidate_every, Steps) else 0
+    fitting = math.gcd(setting.stream.segment_length.count, consolidate_every)
     exact = max(n for n in range(1, LONGEST_ROUND + 1) if fitting % n == 0)
-    return exact if exact >= 8 else min(16, setting.stream.span.count)
+    return exact if exact >= 8 else min(16, setting.stream.segment_length.count)
 
 
-def _fields(recipe: Any) -> dict[str, Any]:
-    return dataclasses.asdict(recipe)
+def _fields(config: Any) -> dict[str, Any]:
+    return dataclasses.asdict(config)
 
 
 def _describe(
     environments: list[str],
-    guests: dict[str, Recipe | Made],
-    made: dict[str, Made],
+    configs: dict[str, AgentConfig | BuiltAgent],
+    built: dict[str, BuiltAgent],
     stream: Any,
-    timetable: Timetable,
+    schedule: Schedule,
     spaces: Spaces,
     window: int,
     discount: float,
@@ -295,8 +298,8 @@ def _describe(
     import gymnasium
 
     forms = {
-        name: {"kind": type(guest).__name__, **_fields(guest)} if is_ours(guest) else {"kind": "own"}
-        for name, guest in guests.items()
+        name: {"kind": type(config).__name__, **_fields(config)} if is_ours(config) else {"kind": "own"}
+        for name, config in configs.items()
     }
     return {
         "experiment": "own",
@@ -309,15 +312,15 @@ def _describe(
         },
         "stream": {
             "kind": type(stream).__name__,
-            "tasks": list(timetable.names),
-            "order": list(timetable.order),
-            "span": {type(timetable.span).__name__.lower(): int(timetable.span.count)},
-            "told": timetable.told,
-            "ends_episode": timetable.cuts,
-            "parameter": spoken if (spoken := getattr(timetable.change, "__name__", "")).isidentifier() else None,
+            "tasks": list(schedule.names),
+            "order": list(schedule.order),
+            "segment_length": {type(schedule.segment_length).__name__.lower(): int(schedule.segment_length.count)},
+            "boundaries_known": schedule.boundaries_known,
+            "truncate_on_switch": schedule.truncate_on_switch,
+            "parameter": spoken if (spoken := getattr(schedule.change, "__name__", "")).isidentifier() else None,
         },
         "window": window,
-        "contenders": {name: {"form": forms[name], "hypers": numbers_of(made[name].hypers)} for name in guests},
+        "contenders": {name: {"form": forms[name], "hypers": numbers_of(built[name].hypers)} for name in configs},
         "seeds": seeds,
         "versions": {
             "remanence": __version__,

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from remanence.core.errors import UserError, unknown
-from remanence.core.types import Episodes, Span, Steps
+from remanence.core.types import Duration, Episodes, Steps
 from remanence.streams import cyclic
 
 Change: TypeAlias = Callable[[Any, Any], None]  # (environment, value): gives a parameter of the environment that value
@@ -18,47 +18,53 @@ CYCLIC, RANDOM = "cyclic", "random"
 
 
 @dataclass(frozen=True)
-class Timetable:
-    """What is the case at each tick of a life's clock: a step, or an episode where the span is counted in episodes."""
+class Schedule:
+    """What is the case at each time of a life's clock: a step, or an episode where the span is counted in episodes."""
 
-    span: Span
+    segment_length: Duration
     """how long a segment lasts"""
     order: tuple[int, ...]
     """the task of each segment"""
     names: tuple[str, ...]
     """of the tasks"""
-    told: bool
-    cuts: bool
+    boundaries_known: bool
+    truncate_on_switch: bool
     """whether a switch ends the episode"""
     environments: bool = False
     """whether each task is an environment of its own; else there is one"""
     change: Change | None = None
     value: Callable[[int], Any] = lambda _: None
-    """the parameter at each tick"""
+    """the parameter at each time"""
 
     @property
-    def ticks(self) -> int:
-        return len(self.order) * self.span.count
+    def duration(self) -> int:
+        return len(self.order) * self.segment_length.count
 
     @property
     def by_steps(self) -> bool:
-        return isinstance(self.span, Steps)
+        return isinstance(self.segment_length, Steps)
 
-    def task(self, tick: int) -> int:
-        """The task at a tick; the last one goes on for ever."""
-        return self.order[min(tick // self.span.count, len(self.order) - 1)]
+    def task(self, time: int) -> int:
+        """The task at a time; the last one goes on for ever."""
+        return self.order[min(time // self.segment_length.count, len(self.order) - 1)]
 
 
 @dataclass(frozen=True)
-class Steady:
+class Stationary:
     """Nothing changes."""
 
     steps: int | None = None
     episodes: int | None = None
 
-    def timetable(self, environments: Sequence[str]) -> Timetable:
+    def schedule(self, environments: Sequence[str]) -> Schedule:
         _only_one(environments)
-        return Timetable(_span(self.steps, self.episodes), (0,), tuple(environments), told=False, cuts=False)
+        return Schedule(
+            _span(self.steps, self.episodes),
+            (0,),
+            tuple(environments),
+            boundaries_known=False,
+            truncate_on_switch=False,
+        )
 
 
 @dataclass(frozen=True)
@@ -80,15 +86,15 @@ class Drift:
         if not (math.isfinite(self.start) and math.isfinite(self.end)):
             raise UserError(f"a parameter cannot drift from {self.start} to {self.end}")
 
-    def timetable(self, environments: Sequence[str]) -> Timetable:
+    def schedule(self, environments: Sequence[str]) -> Schedule:
         _only_one(environments)
-        span = _span(self.steps, self.episodes)
+        segment_length = _span(self.steps, self.episodes)
 
-        def value(tick: int) -> float:
-            share = self.path(min(tick / max(span.count - 1, 1), 1.0))
+        def value(time: int) -> float:
+            share = self.path(min(time / max(segment_length.count - 1, 1), 1.0))
             return self.start + share * (self.end - self.start)
 
-        return Timetable(span, (0,), tuple(environments), False, False, change=self.change, value=value)
+        return Schedule(segment_length, (0,), tuple(environments), False, False, change=self.change, value=value)
 
 
 @dataclass(frozen=True)
@@ -107,39 +113,39 @@ class Switches:
     """how many tasks a life has, one after the other; if not given, each one twice, or as many as `order` lists"""
     order: str | Sequence[int] = CYCLIC
     """cyclic; random (drawn once, the same for all seeds, and never the same task twice in a row); or the numbers of tasks"""
-    told: bool = False
+    boundaries_known: bool = False
     """whether agents hear of a switch when it happens"""
-    ends_episode: bool | None = None
+    truncate_on_switch: bool | None = None
     """whether a switch also ends the episode; if not given, only where it leads to another environment"""
 
     def __post_init__(self) -> None:
         if (self.change is None) != (not len(self.values)):
             raise UserError("to switch a parameter give both: change, a function (env, value), and values")
 
-    def timetable(self, environments: Sequence[str]) -> Timetable:
+    def schedule(self, environments: Sequence[str]) -> Schedule:
         if self.change is not None:
             _only_one(environments)
         elif len(environments) < 2:
             raise UserError("nothing to switch between: give change and values, or a list of environments")
         names = [str(value) for value in self.values] if self.change else list(environments)
-        span = self.every if isinstance(self.every, Episodes) else Steps(self.every)
-        _check(span)
+        segment_length = self.every if isinstance(self.every, Episodes) else Steps(self.every)
+        _check(segment_length)
         order = self._order(len(names))
         elsewhere = self.change is None
-        if elsewhere and self.ends_episode is False:
+        if elsewhere and self.truncate_on_switch is False:
             raise UserError("an episode cannot go on in another environment: leave ends_episode out")
 
         values = tuple(self.values)  # the same object whenever it is asked for
 
-        def value(tick: int) -> Any:
-            return values[order[min(tick // span.count, len(order) - 1)]]
+        def value(time: int) -> Any:
+            return values[order[min(time // segment_length.count, len(order) - 1)]]
 
-        return Timetable(
-            span,
+        return Schedule(
+            segment_length,
             order,
             tuple(names),
-            self.told,
-            elsewhere or bool(self.ends_episode),
+            self.boundaries_known,
+            elsewhere or bool(self.truncate_on_switch),
             elsewhere,
             self.change,
             *([value] if self.change else []),
@@ -174,18 +180,22 @@ def _shuffled(tasks: int, segments: int) -> tuple[int, ...]:
     return tuple(order)
 
 
-def _span(steps: int | None, episodes: int | None) -> Span:
+def _span(steps: int | None, episodes: int | None) -> Duration:
     if (steps is None) == (episodes is None):
         raise UserError("say how long it lasts: steps=…, or episodes=…")
-    span = Steps(steps) if steps is not None else Episodes(episodes or 0)
-    _check(span)
-    return span
+    segment_length = Steps(steps) if steps is not None else Episodes(episodes or 0)
+    _check(segment_length)
+    return segment_length
 
 
-def _check(span: Span) -> None:
-    if isinstance(span.count, bool) or not isinstance(span.count, int | np.integer) or span.count < 1:
-        unit = type(span).__name__.lower()
-        raise UserError(f"a life needs a whole number of {unit}, at least 1; got {span.count!r}")
+def _check(segment_length: Duration) -> None:
+    if (
+        isinstance(segment_length.count, bool)
+        or not isinstance(segment_length.count, int | np.integer)
+        or segment_length.count < 1
+    ):
+        unit = type(segment_length).__name__.lower()
+        raise UserError(f"a life needs a whole number of {unit}, at least 1; got {segment_length.count!r}")
 
 
 def _only_one(environments: Sequence[str]) -> None:

@@ -12,12 +12,12 @@ import numpy as np
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.prng import pick
-from remanence.core.types import Key, Span, Steps, Task
+from remanence.core.prng import randint
+from remanence.core.types import Duration, Key, Steps, Task
 
 
 @dataclass(frozen=True)
-class Drawn:
+class RandomOrder:
     """Every segment's task is drawn uniformly, by each lane for itself. A switch may keep the task."""
 
     segments: int
@@ -28,17 +28,17 @@ class Stream:
     """A sequence of tasks. Switching is indexing an array: nothing is recompiled and no environment is rebuilt."""
 
     tasks: Any  # pytree, leaves [num_tasks, ...]
-    order: tuple[int, ...] | Drawn  # which task is live in each segment
-    span: Span  # how long a segment lasts
-    told: bool  # whether the agent learns that the task changed (semi-continual) or not (continual)
-    ends_episode: bool = False  # whether a switch in the middle of an episode also ends it
+    order: tuple[int, ...] | RandomOrder  # which task is live in each segment
+    segment_length: Duration  # how long a segment lasts
+    boundaries_known: bool  # whether the agent learns that the task changed (semi-continual) or not (continual)
+    truncate_on_switch: bool = False  # whether a switch in the middle of an episode also ends it
 
     def __post_init__(self) -> None:
         if self.segments < 1:
             raise UserError("a stream needs at least one segment")
-        if self.span.count < 1:
+        if self.segment_length.count < 1:
             raise UserError(
-                f"a segment must last at least one {type(self.span).__name__[:-1].lower()}; got {self.span.count}"
+                f"a segment must last at least one {type(self.segment_length).__name__[:-1].lower()}; got {self.segment_length.count}"
             )
         strange = [task for task in self.shared_order if task is not None and not 0 <= task < self.num_tasks]
         if strange:
@@ -50,28 +50,32 @@ class Stream:
 
     @property
     def segments(self) -> int:
-        return self.order.segments if isinstance(self.order, Drawn) else len(self.order)
+        return self.order.segments if isinstance(self.order, RandomOrder) else len(self.order)
 
     @property
     def shared_order(self) -> list[int | None]:
         """The task of each segment; None where lanes draw it."""
-        return [None] * self.segments if isinstance(self.order, Drawn) else list(self.order)
+        return [None] * self.segments if isinstance(self.order, RandomOrder) else list(self.order)
 
-    def pages(self, window: int) -> int:
+    def windows(self, window: int) -> int:
         """How many pages a life has: episodes, or windows of so many steps."""
-        lasts = self.segments * self.span.count
-        return lasts // window if isinstance(self.span, Steps) else lasts
+        lasts = self.segments * self.segment_length.count
+        return lasts // window if isinstance(self.segment_length, Steps) else lasts
 
-    def shortened(self, segments: int, span: int) -> Stream:
+    def shortened(self, segments: int, segment_length: int) -> Stream:
         """The same stream with fewer or shorter segments."""
-        order = Drawn(min(segments, self.segments)) if isinstance(self.order, Drawn) else self.order[:segments]
-        return dataclasses.replace(self, order=order, span=dataclasses.replace(self.span, count=span))
+        order = (
+            RandomOrder(min(segments, self.segments)) if isinstance(self.order, RandomOrder) else self.order[:segments]
+        )
+        return dataclasses.replace(
+            self, order=order, segment_length=dataclasses.replace(self.segment_length, count=segment_length)
+        )
 
     def task_id(self, segment: Array, key: Key) -> Array:
         """The number of the task that is live in a segment, for the lane with this key; the last one goes on for ever."""
         position = jnp.minimum(segment, self.segments - 1)
-        if isinstance(self.order, Drawn):
-            return pick(jax.random.fold_in(key, position), self.num_tasks)
+        if isinstance(self.order, RandomOrder):
+            return randint(jax.random.fold_in(key, position), self.num_tasks)
         return jnp.asarray(self.order, jnp.int32)[position]
 
     def task(self, segment: Array, key: Key) -> Task:

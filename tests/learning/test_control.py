@@ -19,7 +19,7 @@ from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Episodes, Hypers, Steps, Transition
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import Setting
+from remanence.engine.life import LifeConfig
 from remanence.engine.probes import episode_return, value_maps
 from remanence.streams import Stream, cyclic
 from remanence.theory import optimal_values
@@ -34,26 +34,26 @@ OPTIMUM = optimal_values(*GRID.dynamics(TASKS), GRID.discount)
 
 
 def transition(
-    obs: int, action: int, reward: float, next_obs: int, discount: float = 0.5, real: bool = True
+    obs: int, action: int, reward: float, next_obs: int, discount: float = 0.5, valid: bool = True
 ) -> Transition:
     i, f = jnp.int32, jnp.float32
-    return Transition(i(obs), i(action), f(reward), f(discount), i(next_obs), jnp.bool_(False), jnp.bool_(real))
+    return Transition(i(obs), i(action), f(reward), f(discount), i(next_obs), jnp.bool_(False), jnp.bool_(valid))
 
 
 @cache
-def program(agent: Agent, told: bool) -> Driver:
-    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), told)
+def program(agent: Agent, boundaries_known: bool) -> Driver:
+    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known)
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     returns, maps = episode_return(best), value_maps(agent, np.arange(GRID.num_states))
-    return Driver(Setting(agent, GRID, stream, lambda moment: {**returns(moment), "maps": maps(moment)}))
+    return Driver(LifeConfig(agent, GRID, stream, lambda moment: {**returns(moment), "maps": maps(moment)}))
 
 
-def live(agent: Agent, hypers: Hypers, told: bool = False, seeds: int = 5) -> Outcome:
-    return program(agent, told).run([hypers] * seeds, range(seeds))
+def live(agent: Agent, hypers: Hypers, boundaries_known: bool = False, seeds: int = 5) -> Outcome:
+    return program(agent, boundaries_known).run([hypers] * seeds, range(seeds))
 
 
-def pt(rhythm: Any = AT_SWITCH, **options: Any) -> Agent:
-    return pt_q(Q, GREEDY, np.int16(0), None, rhythm, **options)
+def pt(consolidate_every: Any = AT_SWITCH, **options: Any) -> Agent:
+    return pt_q(Q, GREEDY, np.int16(0), None, consolidate_every, **options)
 
 
 PLAIN = q_learning(Q, GREEDY)
@@ -104,7 +104,7 @@ def test_q_learning_by_hand() -> None:
     np.testing.assert_array_equal(after, [[7.0, 2.25], [4.0, 3.0]])
     ended = agent.learn(weights, TDHypers(0.25), transition(0, 1, 1.0, 1, discount=0.0), make_key(0))
     np.testing.assert_array_equal(ended, [[7.0, 1.75], [4.0, 3.0]])
-    waiting = agent.learn(weights, TDHypers(0.25), transition(0, 1, 1.0, 1, real=False), make_key(0))
+    waiting = agent.learn(weights, TDHypers(0.25), transition(0, 1, 1.0, 1, valid=False), make_key(0))
     np.testing.assert_array_equal(waiting, weights)
 
 
@@ -138,7 +138,7 @@ def test_counting_visits_is_the_pass_over_them(lr: float) -> None:
     states = [agent.init(make_key(0), hypers) for agent in (by_count, by_list)]
     steps = [
         transition(
-            int(rng.integers(6)), int(rng.integers(4)), rng.normal(), int(rng.integers(36)), real=bool(rng.integers(5))
+            int(rng.integers(6)), int(rng.integers(4)), rng.normal(), int(rng.integers(36)), valid=bool(rng.integers(5))
         )
         for _ in range(300)
     ]
@@ -169,7 +169,7 @@ def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
     np.testing.assert_array_equal(once.permanent[0], [0.0, 0.75])
     twice = agent.consolidate(once, hypers, make_key(0))
     np.testing.assert_array_equal(twice.permanent[0], [0.0, 1.5])  # 0.75 → 1.25 → 1.5
-    assert int(agent.samples_lost(twice)) == 0
+    assert int(agent.samples_dropped(twice)) == 0
 
 
 def test_linear_features_serve_control_too() -> None:
@@ -191,16 +191,16 @@ def same(left: Any, right: Any) -> bool:
 def test_continual_form_with_the_stream_s_rhythm_is_the_semi_continual_one() -> None:
     """λ = 0 and k = task length (paper, §6), bitwise."""
     hypers = PTHypers(0.05, 0.5, 0.0)
-    told, untold = live(SEMI, hypers, told=True), live(pt(Episodes(SPAN)), hypers)
-    assert same(told.record, untold.record)
-    assert told.record["maps"]["permanent"][:, -1].any()
+    boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SPAN)), hypers)
+    assert same(boundaries_known.record, untold.record)
+    assert boundaries_known.record["maps"]["permanent"][:, -1].any()
 
 
 def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:
     """Permanent step 0 and λ = 1, bitwise, whatever the rhythm."""
     plain = live(PLAIN, TDHypers(0.5))
-    for rhythm in (Episodes(3), Steps(10)):
-        composed = live(pt(rhythm), PTHypers(0.0, 0.5, 1.0))
+    for consolidate_every in (Episodes(3), Steps(10)):
+        composed = live(pt(consolidate_every), PTHypers(0.0, 0.5, 1.0))
         assert same(plain.record["return"], composed.record["return"])
         assert same(plain.record["maps"]["value"], composed.record["maps"]["value"])
 
@@ -336,8 +336,8 @@ def test_impossible_grids_are_refused(options: dict[str, Any], message: str) -> 
 def test_meeting_early_changes_nothing() -> None:
     """Lanes may consolidate when half of the living wait, also after some are over: bitwise the same lives."""
     agent, hypers = pt(Episodes(1)), [PTHypers(0.05, lr, 0.5) for lr in (0.5, 0.01, 0.5, 0.01, 0.1, 0.3)]
-    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), told=False)
-    setting = Setting(agent, GRID, stream, episode_return(np.zeros(2)))
+    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known=False)
+    setting = LifeConfig(agent, GRID, stream, episode_return(np.zeros(2)))
     all_meet, half_meet = (Driver(setting, meet_at=share).run(hypers, range(6)) for share in (1.0, 0.5))
     assert same(all_meet.record, half_meet.record)
     with pytest.raises(UserError, match="meet"):
@@ -346,8 +346,8 @@ def test_meeting_early_changes_nothing() -> None:
 
 def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 lanes of which some never learn: they outlive the rest by far, and still live as they do alone."""
-    stream = Stream(TASKS[:1], (0,), Episodes(30), told=False)
-    driver = Driver(Setting(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_break=20)
+    stream = Stream(TASKS[:1], (0,), Episodes(30), boundaries_known=False)
+    driver = Driver(LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_break=20)
     hypers = [TDHypers(0.0 if lane % 32 == 5 else 0.5) for lane in range(256)]
     sizes: list[int] = []
     advance = driver._advance
@@ -367,12 +367,12 @@ def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPat
 
 def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
     """Who finishes makes room for the next lane, and every lane lives as it does when all live at once."""
-    stream = Stream(TASKS, (0, 1), Episodes(6), told=False)
-    driver = Driver(Setting(pt(Episodes(2)), GRID, stream, episode_return(np.zeros(2))), rounds_per_break=5)
+    stream = Stream(TASKS, (0, 1), Episodes(6), boundaries_known=False)
+    driver = Driver(LifeConfig(pt(Episodes(2)), GRID, stream, episode_return(np.zeros(2))), rounds_per_break=5)
     hypers, seeds = [PTHypers(0.1, 0.5, 0.5)] * 25, range(25)
     together = driver.run(hypers, seeds)
     in_turn: dict[int, Outcome] = {}
-    for some in driver.as_they_finish(hypers, seeds, at_once=6):
+    for some in driver.iter_finished(hypers, seeds, at_once=6):
         assert not in_turn.keys() & some.keys()
         in_turn |= some
     assert sorted(in_turn) == list(seeds)
@@ -383,8 +383,8 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
 
 def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
     """It stops at the same instant however the run is cut, and what it did not live is not a number."""
-    stream = Stream(TASKS, (0, 1), Episodes(50), told=False)
-    setting = Setting(PLAIN, GRID, stream, episode_return(np.zeros(2)), most_steps=5_000)
+    stream = Stream(TASKS, (0, 1), Episodes(50), boundaries_known=False)
+    setting = LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2)), max_steps=5_000)
     hypers = [TDHypers(0.0), TDHypers(0.5)]  # the first walks at random and needs about a hundred steps per episode
     whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
     for outcome in (whole, cut):

@@ -15,23 +15,24 @@ from jax import Array
 
 from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
 from remanence.agents.behaviour import epsilon_greedy, uniform
-from remanence.agents.composition import alone, side_by_side, two_heads
+from remanence.agents.composition import separate_networks, shared_trunk, single
 from remanence.agents.dqn import (
-    REDRAW,
+    REINIT,
     Consolidation,
-    Forgetting,
+    OnConsolidate,
     Training,
+    clear_replay,
     deep_agent,
     dqn,
     pt_dqn,
-    resetting,
+    reset_all,
 )
 from remanence.agents.networks import Network, dense, mlp, sequence, tanh
 from remanence.agents.td import CONTROL, PREDICTION
 from remanence.core.errors import UserError
 from remanence.core.types import Episodes, Key, TimeStep
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Moment, Setting
+from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.engine.probes import Truth, value_error
 from remanence.streams import Stream, cyclic
 from remanence.theory import optimal_values
@@ -75,29 +76,39 @@ def network(outputs: int, states: int) -> Network:
 def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -> tuple[Agent, Any]:
     """Every deep contender at a size that learns in seconds."""
     target = 20 if problem is CONTROL else None
-    training = Training("adam", batch=32, replay=2000 if name == "large-buffer" else 400, target_period=target)
+    training = Training("adam", batch=32, replay=2000 if name == "large-buffer" else 400, target_every=target)
     make = partial(deep_agent, problem, behaviour=behaviour, example_obs=np.zeros(states, bool), training=training)
     net, plain = network(outputs, states), TDHypers(0.005)
-    pt, absorbing = PTHypers(0.003, 0.005), Consolidation("adam", batch=32, buffer=2000, at_least=50)
+    pt, consolidation = PTHypers(0.003, 0.005), Consolidation("adam", batch=32, buffer=2000, min_batches=50)
     trunk, head = sequence([dense(24, "uniform"), tanh()], (states,)), sequence([dense(outputs, "uniform")], (24,))
     return {
-        "plain": lambda: (make(alone(net), forgetting=resetting(False), rhythm=AT_SWITCH), plain),
+        "plain": lambda: (make(single(net), forgetting=clear_replay(), consolidate_every=AT_SWITCH), plain),
         "dqn-reset": lambda: (
-            dqn(net, behaviour, np.zeros(states, bool), training, at_switch=resetting(True)),
+            dqn(net, behaviour, np.zeros(states, bool), training, at_switch=reset_all()),
             plain,
         ),
-        "reset": lambda: (make(alone(net), forgetting=resetting(True), rhythm=AT_SWITCH), plain),
-        "large-buffer": lambda: (make(alone(net)), plain),
+        "reset": lambda: (make(single(net), forgetting=reset_all(), consolidate_every=AT_SWITCH), plain),
+        "large-buffer": lambda: (make(single(net)), plain),
         "multihead": lambda: (
-            dqn(network(2 * outputs, states), behaviour, np.zeros(states, bool), training, resetting(False), heads=2),
+            dqn(network(2 * outputs, states), behaviour, np.zeros(states, bool), training, clear_replay(), heads=2),
             plain,
         ),
         "pt-two-heads": lambda: (
-            make(two_heads(trunk, head), forgetting=Forgetting(REDRAW), consolidation=absorbing, rhythm=AT_SWITCH),
+            make(
+                shared_trunk(trunk, head),
+                forgetting=OnConsolidate(REINIT),
+                consolidation=consolidation,
+                consolidate_every=AT_SWITCH,
+            ),
             pt,
         ),
         "pt-told": lambda: (
-            make(side_by_side(net, net), forgetting=Forgetting(REDRAW), consolidation=absorbing, rhythm=AT_SWITCH),
+            make(
+                separate_networks(net, net),
+                forgetting=OnConsolidate(REINIT),
+                consolidation=consolidation,
+                consolidate_every=AT_SWITCH,
+            ),
             pt,
         ),
         "pt-two-networks": lambda: (
@@ -107,7 +118,7 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
                 behaviour,
                 np.zeros(states, bool),
                 training,
-                dataclasses.replace(absorbing, cache=True),
+                dataclasses.replace(consolidation, cache=True),
                 Episodes(40),
             ),
             PTHypers(0.003, 0.005, 0.5),
@@ -119,12 +130,12 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
 def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
     """Two goals of +1 and −1 that swap once: in the end all act almost as well as value iteration, and know what it brings."""
     agent, hypers = solver(name, CONTROL, 4, MAZE.num_states, epsilon_greedy(0.2))
-    told = name != "pt-two-networks"
+    boundaries_known = name != "pt-two-networks"
     # A memory that is never emptied still holds the old task for long: it gets one task only, for as long as the others live.
     order, episodes = ((0,), 300) if name == "large-buffer" else ((0, 1), 150)
-    stream = Stream(SWAP, order, Episodes(episodes), told)
+    stream = Stream(SWAP, order, Episodes(episodes), boundaries_known)
     probe = lambda moment: moment.tally.reward  # noqa: E731
-    driver = Driver(Setting(agent, OneHot(MAZE), stream, probe, most_steps=30_000), round_steps=2)
+    driver = Driver(LifeConfig(agent, OneHot(MAZE), stream, probe, max_steps=30_000), round_steps=2)
     outcome = driver.run([hypers] * 4, [0, 1, 2, 3])
     best = optimal_values(*MAZE.dynamics(SWAP), MAZE.discount)[order[-1]]
     walked = [MAZE.cell((0, 0)), MAZE.cell((1, 0)), MAZE.cell((1, 1))]
@@ -146,9 +157,9 @@ def test_every_deep_prediction_agent_learns_true_values(name: str) -> None:
     agent, hypers = solver(name, PREDICTION, 1, PATCH.num_states, uniform(4))
     truth = corner_grid_truth(PATCH, CORNERS)
     points = np.eye(PATCH.num_states, dtype=bool)
-    stream = Stream(CORNERS, cyclic(2, 2), Episodes(150), told=True)
+    stream = Stream(CORNERS, cyclic(2, 2), Episodes(150), boundaries_known=True)
     probe = value_error(agent, Truth(points, truth.values, truth.weights, truth.final))
-    driver = Driver(Setting(agent, OneHot(PATCH), stream, probe), round_steps=2)
+    driver = Driver(LifeConfig(agent, OneHot(PATCH), stream, probe), round_steps=2)
     errors = driver.run([hypers] * 4, [0, 1, 2, 3]).record["rmsve_current"]
     nothing_known = np.sqrt((truth.weights * np.where(truth.final, 0, truth.values[1] ** 2)).sum())
     assert errors[:, -1].mean() < nothing_known / 5
@@ -162,11 +173,11 @@ def test_what_only_consolidation_can_keep(permanent_lr: float, knows: bool) -> N
     truth = corner_grid_truth(PATCH, CORNERS)
     points = jnp.asarray(np.eye(PATCH.num_states, dtype=bool))
 
-    def kept(moment: Moment) -> Array:
+    def kept(moment: ProbeInput) -> Array:
         return jax.vmap(lambda point: agent.inspect(moment.agent, point)["permanent"][0])(points)
 
-    stream = Stream(CORNERS, (0,) * 4, Episodes(80), told=True)
-    driver = Driver(Setting(agent, OneHot(PATCH), stream, kept), round_steps=2)
+    stream = Stream(CORNERS, (0,) * 4, Episodes(80), boundaries_known=True)
+    driver = Driver(LifeConfig(agent, OneHot(PATCH), stream, kept), round_steps=2)
     last = driver.run([PTHypers(permanent_lr, 0.01)] * 2, [0, 1]).record[:, -1]
     error = np.sqrt(((last - truth.values[0])[:, ~truth.final] ** 2).mean())
     size = np.sqrt((truth.values[0][~truth.final] ** 2).mean())
@@ -179,7 +190,9 @@ def test_lanes_alone_and_in_company() -> None:
     truth = corner_grid_truth(PATCH, CORNERS)
     points = np.eye(PATCH.num_states, dtype=bool)
     probe = value_error(agent, Truth(points, truth.values, truth.weights, truth.final))
-    setting = Setting(agent, OneHot(PATCH), Stream(CORNERS, cyclic(2, 2), Episodes(12), told=True), probe)
+    setting = LifeConfig(
+        agent, OneHot(PATCH), Stream(CORNERS, cyclic(2, 2), Episodes(12), boundaries_known=True), probe
+    )
     driver = Driver(setting, round_steps=2)
     curves = {n: driver.run([hypers] * n, list(range(n))).record["rmsve_current"] for n in (1, 2, 8)}
     for n in (1, 2):
@@ -196,8 +209,8 @@ def test_lanes_alone_and_in_company() -> None:
     ],
 )
 def test_bad_numbers_are_refused_before_anything_compiles(hypers: PTHypers, complaint: str) -> None:
-    stream = Stream(np.zeros((1, 2), np.float32), (0,), Episodes(8), told=True)
+    stream = Stream(np.zeros((1, 2), np.float32), (0,), Episodes(8), boundaries_known=True)
     agent, _ = solver("pt-two-networks", CONTROL, 4, MAZE.num_states, uniform(4))
-    driver = Driver(Setting(agent, OneHot(MAZE), stream, lambda _: 0.0))
+    driver = Driver(LifeConfig(agent, OneHot(MAZE), stream, lambda _: 0.0))
     with pytest.raises(UserError, match=complaint):
         driver.run([hypers], [0])

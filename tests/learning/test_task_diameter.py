@@ -20,11 +20,11 @@ from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Episodes
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Moment, Setting
+from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.engine.probes import value_maps
 from remanence.experiments import appendix_task_diameter as task_diameter
 from remanence.results.statistics import normal_interval
-from remanence.streams import Drawn, Stream
+from remanence.streams import RandomOrder, Stream
 from remanence.theory import RewardProcess, common_values, learning_curve
 from remanence.worlds import Chain
 from remanence.worlds.chain import ChainState, Chance
@@ -65,12 +65,12 @@ def test_bad_chains_are_refused(change: dict, complaint: str) -> None:
 def test_pt_td_converges_to_what_the_theorems_say() -> None:
     """60 tasks of 1000 steps in 200 lanes: V^P to E_τ[v_τ] (Theorem 5), V^P + V^T to the live task's v_τ (Theorem 3)."""
     agent = pt_td(linear(one_hot(3)), uniform(1))
-    stream = Stream(PROCESS.rewards.astype(np.float32), Drawn(60), Episodes(1), told=True)
+    stream = Stream(PROCESS.rewards.astype(np.float32), RandomOrder(60), Episodes(1), boundaries_known=True)
 
-    def probe(moment: Moment) -> dict[str, Array]:
+    def probe(moment: ProbeInput) -> dict[str, Array]:
         return {**value_maps(agent, np.arange(3, dtype=np.int32))(moment), "task": moment.task_id}
 
-    driver = Driver(Setting(agent, Chain(CHAIN, 1000, 0.5, 0.6), stream, probe), round_steps=500)
+    driver = Driver(LifeConfig(agent, Chain(CHAIN, 1000, 0.5, 0.6), stream, probe), round_steps=500)
     record = driver.run([PTHypers(permanent_lr=0.0003, transient_lr=0.05)] * 200, list(range(200))).record
     permanent = record["permanent"][:, 59, :, 0].astype(np.float64)
     for state in range(3):
@@ -86,9 +86,9 @@ def test_pt_td_converges_to_what_the_theorems_say() -> None:
 def test_td_of_the_library_follows_the_exact_mean() -> None:
     """Along one trajectory samples are not independent, so only what that does not change is compared: where it settles."""
     agent = td(linear(one_hot(3)), uniform(1))
-    stream = Stream(PROCESS.rewards[:1].astype(np.float32), (0,), Episodes(1), told=True)
+    stream = Stream(PROCESS.rewards[:1].astype(np.float32), (0,), Episodes(1), boundaries_known=True)
     probe = value_maps(agent, np.arange(3, dtype=np.int32))
-    driver = Driver(Setting(agent, Chain(CHAIN, 3000, 0.5, 0.6), stream, probe), round_steps=500)
+    driver = Driver(LifeConfig(agent, Chain(CHAIN, 3000, 0.5, 0.6), stream, probe), round_steps=500)
     values = driver.run([TDHypers(0.05)] * 400, list(range(400))).record["value"][:, 0, :, 0].astype(np.float64)
     exact = learning_curve(PROCESS, 0.05, 3000)
     error = values.std(axis=0) / np.sqrt(400)

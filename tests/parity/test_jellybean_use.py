@@ -22,11 +22,11 @@ from remanence.worlds.jellybean.pictures import view_picture, view_text, world_p
 
 def test_rewards_change_with_the_task() -> None:
     schedule = RewardSchedule(every=10)
-    finds = np.array([0, 1, 2, 3])
-    assert schedule.rewards(9, finds).tolist() == [0, 2, 0.1, -1]
-    assert schedule.rewards(10, finds).tolist() == [0, -1, 0.1, 2]
-    assert schedule.rewards(np.array([9, 19, 20, 39]), finds).tolist() == [0, -1, 0.1, 2]
-    assert RewardSchedule(every=None).rewards(10**6, finds).tolist() == [0, 2, 0.1, -1]
+    collected_now = np.array([0, 1, 2, 3])
+    assert schedule.rewards(9, collected_now).tolist() == [0, 2, 0.1, -1]
+    assert schedule.rewards(10, collected_now).tolist() == [0, -1, 0.1, 2]
+    assert schedule.rewards(np.array([9, 19, 20, 39]), collected_now).tolist() == [0, -1, 0.1, 2]
+    assert RewardSchedule(every=None).rewards(10**6, collected_now).tolist() == [0, 2, 0.1, -1]
 
 
 def greedy(views: np.ndarray, worth: np.ndarray, heading: np.ndarray) -> np.ndarray:

@@ -37,16 +37,16 @@ def test_traces_of_the_original_are_repeated_bit_for_bit(path: Path) -> None:
         trace["actions"][:300], trace["vision"][1:], trace["position"][1:], trace["collected"][1:], strict=False
     ):
         before = worlds.collected[0].copy()
-        views, finds = worlds.step(np.array([action]))
+        views, collected_now = worlds.step(np.array([action]))
         assert np.array_equal(views[0], view)
         assert np.array_equal(worlds.places[0], place)
         assert np.array_equal(worlds.collected[0], collected)
         found = np.zeros(4, int)
-        found[finds[0]] = 1
+        found[collected_now[0]] = 1
         assert np.array_equal(worlds.collected[0] - before, found[1:])
-    views, finds = worlds.walk(trace["actions"][300:, None])
+    views, collected_now = worlds.walk(trace["actions"][300:, None])
     assert np.array_equal(views[:, 0], trace["vision"][301:])
-    gathered = [np.bincount(finds[:, 0], minlength=4)[1:], trace["collected"][-1] - trace["collected"][300]]
+    gathered = [np.bincount(collected_now[:, 0], minlength=4)[1:], trace["collected"][-1] - trace["collected"][300]]
     assert np.array_equal(*gathered)
     assert np.array_equal(worlds.collected[0], trace["collected"][-1])
     assert np.array_equal(worlds.places[0], trace["position"][-1])
@@ -176,19 +176,19 @@ def test_strokes_draw_what_is_felt(name: str) -> None:
 
 
 def test_thresholds_leave_no_wrong_decision() -> None:
-    """Wherever the gain lies in its bin, a number below `surely` accepts, and one from `hardly` on rejects."""
+    """Wherever the gain lies in its bin, a number below `accept_below` accepts, and one from `reject_from` on rejects."""
     table = energy(preset("paper"))
     gains = np.random.default_rng(0).uniform(LOWEST, HIGHEST, 20_000)
     bins = ((gains - LOWEST) * FINENESS).astype(int)
-    surely, hardly = table.surely[bins], table.hardly[bins]
-    possible, certain = surely > 1, (hardly > 0) & (hardly < 2**31)
-    assert (np.log((surely[possible] - 1) / 2.0**31) < gains[possible]).all()
-    assert (np.log(hardly[certain] / 2.0**31) > gains[certain]).all()
-    assert (gains[hardly == 0] < np.log(1 / 2.0**31)).all()
-    assert (gains[hardly < 2**31] < 0).all()
+    accept_below, reject_from = table.accept_below[bins], table.reject_from[bins]
+    possible, certain = accept_below > 1, (reject_from > 0) & (reject_from < 2**31)
+    assert (np.log((accept_below[possible] - 1) / 2.0**31) < gains[possible]).all()
+    assert (np.log(reject_from[certain] / 2.0**31) > gains[certain]).all()
+    assert (gains[reject_from == 0] < np.log(1 / 2.0**31)).all()
+    assert (gains[reject_from < 2**31] < 0).all()
     assert possible.mean() > 0.8
     assert certain.mean() > 0.8
-    assert (table.surely <= table.hardly).all()
+    assert (table.accept_below <= table.reject_from).all()
 
 
 def test_items_without_interactions_lie_as_often_as_their_intensity_says() -> None:
@@ -231,20 +231,20 @@ def assert_same_state(one: JellyBeanWorlds, other: JellyBeanWorlds) -> None:
 def test_a_world_does_not_depend_on_its_neighbours_or_threads(threads: int) -> None:
     actions = wandering(600, 5)
     together = JellyBeanWorlds(QUICK, range(1, 6), threads)
-    views, finds = together.walk(actions)
+    views, collected_now = together.walk(actions)
     for lane in range(5):
         alone = JellyBeanWorlds(QUICK, [1 + lane])
         own_views, own_finds = alone.walk(actions[:, [lane]])
         assert np.array_equal(own_views[:, 0], views[:, lane])
-        assert np.array_equal(own_finds[:, 0], finds[:, lane])
+        assert np.array_equal(own_finds[:, 0], collected_now[:, lane])
         assert np.array_equal(alone.state()["rng"], together.state()["rng"][[lane]])
 
 
 def test_steps_are_a_walk() -> None:
     actions = wandering(200, 2)
     walked, stepped = JellyBeanWorlds(QUICK, [3, 4]), JellyBeanWorlds(QUICK, [3, 4])
-    views, finds = walked.walk(actions)
-    for action, view, find in zip(actions, views, finds, strict=True):
+    views, collected_now = walked.walk(actions)
+    for action, view, find in zip(actions, views, collected_now, strict=True):
         seen, found = stepped.step(action)
         assert np.array_equal(seen, view)
         assert np.array_equal(found, find)
@@ -281,11 +281,11 @@ def test_memory_grows_without_being_noticed() -> None:
     worlds = JellyBeanWorlds(QUICK, [9])
     there, back = np.full((20_000, 1), RIGHT), np.full((20_000, 1), LEFT)
     views, _ = worlds.walk(there)
-    again, finds = worlds.walk(back)
+    again, collected_now = worlds.walk(back)
     views[:, :, 5] = again[:, :, 5] = 0  # the line of the path, where things were collected
     views[:, :, :, 5] = again[:, :, :, 5] = 0
     assert np.array_equal(views[:-1], again[-2::-1])
-    assert not finds.any()
+    assert not collected_now.any()
     assert sum(array.nbytes for array in worlds.state().values()) < 3e6
 
 
@@ -301,7 +301,7 @@ def test_collected_items_vanish_at_once_and_act_until_their_time_is_over() -> No
     for action, acting in ((UP, True), (DOWN, True), (UP, False)):
         assert worlds.terrain(0, x, y, 1, 1, collected=True)[0][0, 0] == found
         assert worlds.terrain(0, x, y, 1, 1)[0][0, 0] == 0
-        _, finds = worlds.step(np.array([action]))
+        _, collected_now = worlds.step(np.array([action]))
         if action == DOWN:  # back in its cell
-            assert finds[0] == 0
+            assert collected_now[0] == 0
         assert (worlds.terrain(0, x, y, 1, 1, collected=True)[0][0, 0] == found) == acting

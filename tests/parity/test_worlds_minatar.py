@@ -18,11 +18,11 @@ from scipy.stats import chisquare
 from minatar_oracle import JUDGES, Episode, Seen, aimless, mismatches, record
 from remanence.agents import Agent
 from remanence.core.errors import UserError
-from remanence.core.prng import make_key, pick
+from remanence.core.prng import make_key, randint
 from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Moment, Setting
-from remanence.streams import Drawn, Stream
+from remanence.engine.life import LifeConfig, ProbeInput
+from remanence.streams import RandomOrder, Stream
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game, minatar_picture
 from remanence.worlds.minatar.game import FIRE, LEFT, LUCK, NOTHING, RIGHT, digits
 from remanence.worlds.minatar.picture import BACKGROUND, GREEN, PAINTS, RED
@@ -81,7 +81,7 @@ def test_good_play_is_that_of_the_original(game: str, pays: float) -> None:
     """Far enough for new bricks, new traffic, the next block of aliens, higher levels and divers brought home."""
 
     def play(seed: int) -> Episode:
-        return record(game, JUDGES[game].player, seed, sticky=0.1 * (seed % 2), most=3000 if EPISODES else MOST)
+        return record(game, JUDGES[game].worker, seed, sticky=0.1 * (seed % 2), most=3000 if EPISODES else MOST)
 
     returns = judge(f"{game}, good play", MinAtar(game), play, EPISODES or (3 if game == "freeway" else 16))
     assert max(returns) > pays
@@ -90,7 +90,7 @@ def test_good_play_is_that_of_the_original(game: str, pays: float) -> None:
 @pytest.mark.parametrize("game", RAMPED)
 def test_games_without_ramping(game: str) -> None:
     def play(seed: int) -> Episode:
-        return record(game, JUDGES[game].player, seed, ramping=False, most=3000 if EPISODES else MOST)
+        return record(game, JUDGES[game].worker, seed, ramping=False, most=3000 if EPISODES else MOST)
 
     judge(f"{game}, good play, no ramping", MinAtar(game, ramping=False), play, EPISODES or 16)
 
@@ -101,7 +101,7 @@ def test_late_in_the_game(game: str) -> None:
     theirs, ours = LATE[game]
 
     def play(seed: int) -> Episode:
-        return record(game, JUDGES[game].player, seed, most=3000 if EPISODES else MOST, **theirs)
+        return record(game, JUDGES[game].worker, seed, most=3000 if EPISODES else MOST, **theirs)
 
     judge(f"{game}, good play, late", MinAtar(game), play, EPISODES or 16, **ours)
 
@@ -180,8 +180,8 @@ def test_the_action_that_was_done_sticks() -> None:
     state, _ = world.begin(free)
     apply = jax.jit(world.apply)
     places = []
-    for action, luck in ((LEFT, sticky), (RIGHT, free), (LEFT, sticky), (LEFT, sticky), (NOTHING, free), (LEFT, free)):
-        state, _ = apply(state, jnp.int32(action), luck)
+    for action, u in ((LEFT, sticky), (RIGHT, free), (LEFT, sticky), (LEFT, sticky), (NOTHING, free), (LEFT, free)):
+        state, _ = apply(state, jnp.int32(action), u)
         places.append(int(state.game.cannon))
     assert places == [5, 6, 7, 8, 8, 7]
 
@@ -208,7 +208,7 @@ def walk(world: Any, task: Any, lanes: int = 14, steps: int = 150) -> Any:
             k_act, k_step, k_reset = jax.random.split(key, 3)
             fresh, _ = world.reset(k_reset, task)
             state = jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh, state)
-            state, seen = world.step(k_step, state, pick(k_act, 6), task)
+            state, seen = world.step(k_step, state, randint(k_act, 6), task)
             return (state, seen.last), seen
 
         state, obs = world.reset(key, task)
@@ -243,14 +243,16 @@ def test_a_life_of_games_drawn_at_random() -> None:
         consolidate=lambda state, hypers, key: state,  # noqa: ARG005
         inspect=lambda state, obs: {},  # noqa: ARG005
     )
-    span, window, segments, lanes = 60, 30, 3, 8
-    stream = Stream(jnp.arange(3), Drawn(segments), Steps(span), told=False, ends_episode=True)
+    segment_length, window, segments, lanes = 60, 30, 3, 8
+    stream = Stream(
+        jnp.arange(3), RandomOrder(segments), Steps(segment_length), boundaries_known=False, truncate_on_switch=True
+    )
 
-    def measure(moment: Moment) -> dict[str, Any]:
+    def measure(moment: ProbeInput) -> dict[str, Any]:
         assert moment.finished is not None
         return {"game": moment.task_id, "episodes": moment.finished.count}
 
-    outcome = Driver(Setting(idle, MinAtarGames(), stream, measure, window=window)).run([0.0] * lanes, range(lanes))
+    outcome = Driver(LifeConfig(idle, MinAtarGames(), stream, measure, window=window)).run([0.0] * lanes, range(lanes))
     game, episodes = (outcome.record[name].reshape(lanes, segments, 2) for name in ("game", "episodes"))
     assert (game[..., 0] == game[..., 1]).all()
     assert set(game.ravel().tolist()) == {0, 1, 2}

@@ -248,11 +248,11 @@ def sketch(symbols: jax.Array) -> list[str]:
 
 def run(rooms: Rooms, state: RoomsState, actions: list[int], task: list[float]) -> tuple[RoomsState, list[Any]]:
     """The state after some actions, and (reward, discount, last) of each."""
-    told = []
+    boundaries_known = []
     for action in actions:
         state, seen = rooms.step(key_stub(), state, jnp.int32(action), jnp.float32(task))
-        told.append((float(seen.reward), pytest.approx(float(seen.discount)), bool(seen.last)))
-    return state, told
+        boundaries_known.append((float(seen.reward), pytest.approx(float(seen.discount)), bool(seen.last)))
+    return state, boundaries_known
 
 
 def test_walls_hide_what_is_behind_them() -> None:
@@ -288,8 +288,8 @@ def test_the_view_turns_with_the_agent() -> None:
 
 def test_an_item_pays_once() -> None:
     rooms, state = draw_rooms(">b.", discount=0.5)
-    state, told = run(rooms, state, [FORWARD, FORWARD, RIGHT, RIGHT, FORWARD, FORWARD], [3.0])
-    assert told == [(3, 0.5, False)] + [(0, 0.5, False)] * 5
+    state, boundaries_known = run(rooms, state, [FORWARD, FORWARD, RIGHT, RIGHT, FORWARD, FORWARD], [3.0])
+    assert boundaries_known == [(3, 0.5, False)] + [(0, 0.5, False)] * 5
     assert (int(state.cell), state.items.tolist(), int(state.steps)) == (0, [False], 6)
 
 

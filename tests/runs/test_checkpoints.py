@@ -18,7 +18,7 @@ from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
 from remanence.runs.checkpoints import Checkpoints, _own_checksum
 from remanence.runs.jobs import cut, lanes_of_run, lanes_that_fit
-from remanence.runs.worker import Work
+from remanence.runs.worker import GroupJob
 
 
 def test_stopped_and_resumed_is_bit_identical(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_no_state_means_no_difference(tmp_path: Path) -> None:
     assert (one.path / "lanes.parquet").stat().st_mtime_ns == before
 
 
-def newest(one: Work) -> Path:
+def newest(one: GroupJob) -> Path:
     return max(one.directory.checkpoints.iterdir(), key=lambda entry: int(entry.name))
 
 
@@ -149,15 +149,15 @@ def test_tensorboard_gets_the_mean_curve(tmp_path: Path) -> None:
             event = event_pb2.Event.FromString(content[12 : 12 + size])  # type: ignore[attr-defined]
             seen.update((event.step, value.simple_value) for value in event.summary.value if value.tag == "return")
             content = content[16 + size :]
-    mean = undisturbed()["curves"].filter(pl.col("metric") == "return").group_by("tick").agg(pl.col("value").mean())
+    mean = undisturbed()["curves"].filter(pl.col("metric") == "return").group_by("window").agg(pl.col("value").mean())
     assert seen == pytest.approx(dict(mean.iter_rows()))
 
 
 def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = lanes_of_run(PLAN, range(5))
-    cuts = list(cut(programs, 2, at_once=100))
-    assert [[lane.seed for lane in group.lanes] for group in cuts] == [[0, 1], [2, 3], [4]]
-    assert [group.number for group in cuts] == [0, 1, 2]
+    truncate_on_switch = list(cut(programs, 2, at_once=100))
+    assert [[lane.seed for lane in group.lanes] for group in truncate_on_switch] == [[0, 1], [2, 3], [4]]
+    assert [group.number for group in truncate_on_switch] == [0, 1, 2]
     assert lanes_that_fit(PLAN, programs) > 1000
     per_lane = driver().bytes_per_lane(PLAN.contenders["PT-DQN"].hypers)
     state = driver().begin([PLAN.contenders["PT-DQN"].hypers] * 2, [0, 1])

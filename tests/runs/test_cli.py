@@ -70,7 +70,7 @@ def test_only_the_missing_contender_runs(runs: Path, tmp_path: Path, capsys: pyt
     lanes.filter(pl.col("contender") != "PT-TD").write_parquet(target / "lanes.parquet")
     assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path) == 0
     assert capsys.readouterr().err.count("already done") == 2
-    order = ["lane", "metric", "tick"]
+    order = ["lane", "metric", "window"]
     assert pl.read_parquet(target / "curves.parquet").sort(order).equals(whole.sort(order))
 
 

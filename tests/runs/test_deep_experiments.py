@@ -12,7 +12,7 @@ import pytest
 
 from remanence.cli import main
 from remanence.core.prng import make_key
-from remanence.core.tree_utils import bytes_of
+from remanence.core.tree_utils import tree_nbytes
 from remanence.experiments import get
 from remanence.report.figures import Line, learning_curves, trailing_mean
 from remanence.report.panels.games import returns_per_game
@@ -31,14 +31,26 @@ def test_a_run_of_every_deep_experiment(
     name: str, family: str, metric: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Two tasks of one or two episodes, two seeds."""
-    short = ["--preset", "smoke", "--segments", "2", "--span", "2", "--seeds", "2", "--out", str(tmp_path), "--json"]
+    short = [
+        "--preset",
+        "smoke",
+        "--segments",
+        "2",
+        "--segment-length",
+        "2",
+        "--seeds",
+        "2",
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
     assert main(["run", name, *short]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert set(answer["contenders"]) == {family, f"{family}-reset", f"PT-{family}"}
     for facts in answer["contenders"].values():
         assert len(facts["metrics"][metric]["first"]) == 2
         assert facts["diverged"] == []
-        assert facts["samples_lost"] == 0
+        assert facts["samples_dropped"] == 0
     assert all(one["verdict"] for one in answer["claims"])
     results = load(find_runs(tmp_path, name)[0])
     assert results.finished
@@ -49,7 +61,19 @@ def test_a_run_of_every_deep_experiment(
 def test_a_run_of_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two games of 200 steps, PT-DQN (which consolidates) and two rivals."""
     names = ["PT-DQN", "DQN-multihead", "Random"]
-    short = ["--preset", "smoke", "--segments", "2", "--span", "200", "--seeds", "2", "--out", str(tmp_path), "--json"]
+    short = [
+        "--preset",
+        "smoke",
+        "--segments",
+        "2",
+        "--segment-length",
+        "200",
+        "--seeds",
+        "2",
+        "--out",
+        str(tmp_path),
+        "--json",
+    ]
     assert main(["run", "figure5/minatar", *short, "--contenders", *names]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert list(answer["contenders"]) == names
@@ -67,7 +91,7 @@ def test_memory_of_the_games() -> None:
     contenders = get("figure5/minatar").plan("paper").contenders
     for name, most in (("DQN", 12e6), ("DQN-multihead", 12e6), ("DQN-large-buffer", 60e6), ("PT-DQN", 12 * 2**20)):
         state = jax.eval_shape(contenders[name].agent.init, make_key(0), contenders[name].hypers)
-        assert bytes_of(state.replay) < most
+        assert tree_nbytes(state.replay) < most
 
 
 def test_panel_of_games_and_its_words() -> None:
@@ -81,17 +105,17 @@ def test_panel_of_games_and_its_words() -> None:
     results = Results(
         None,
         {
-            "stream": {"order": [None, None], "span": {"steps": 100}},
+            "stream": {"order": [None, None], "segment_length": {"steps": 100}},
             "window": 10,
             "seeds": [0],
             "contenders": {"DQN": {}},
         },
         pl.DataFrame([{"lane": 0, "contender": "DQN", "seed": 0, "diverged": False}]),
-        pl.DataFrame(rows, schema=["lane", "tick", "metric", "value"], orient="row"),
+        pl.DataFrame(rows, schema=["lane", "window", "metric", "value"], orient="row"),
     )
     panel = returns_per_game(results, ("breakout", "freeway"), "game").to_dict()["data"]["values"]
     assert [(one["game"], one["return"]) for one in panel] == [("breakout", 17.5)]
-    assert results.tick == "window"
+    assert results.unit == "window"
     curves = str(learning_curves(results, [Line("return_window", "return")], "", "", "").to_dict())
     assert "a task is drawn anew" in curves
 

@@ -25,7 +25,7 @@ from remanence.experiments import get
 from remanence.gym import STREAMS, TaskSwitching
 from remanence.gym.export import WorldEnv, compiled
 from remanence.gym.worlds import ChainEnv, CornerGridEnv
-from remanence.streams import Drawn
+from remanence.streams import RandomOrder
 from remanence.worlds import CornerGrid, SlipperyGrid, two_rooms
 from remanence.worlds.grids.corner import CORNER_TASKS
 from remanence.worlds.grids.slippery import SWAPPED_GOALS
@@ -127,14 +127,14 @@ def test_spaces(name: str, space: spaces.Space) -> None:
 def test_an_end_is_terminated_and_a_cut_is_truncated() -> None:
     env = make("CornerGrid")
     assert env.reset(seed=0) == (12, {"task": 0, "discount": pytest.approx(0.9)})
-    told = [env.step(action)[1:] for action in (UP, UP, RIGHT, RIGHT)]
-    assert told[2] == (0.0, False, False, {"task": 0, "discount": pytest.approx(0.9)})
-    assert told[3] == (1.0, True, False, {"task": 0, "discount": 0.0})
+    boundaries_known = [env.step(action)[1:] for action in (UP, UP, RIGHT, RIGHT)]
+    assert boundaries_known[2] == (0.0, False, False, {"task": 0, "discount": pytest.approx(0.9)})
+    assert boundaries_known[3] == (1.0, True, False, {"task": 0, "discount": 0.0})
     env = make("TwoRooms", step_limit=3)
     env.reset(seed=0)
-    told = [env.step(0)[1:] for _ in range(3)]
-    assert told[1][1:3] == (False, False)
-    assert told[2] == (0.0, False, True, {"task": 0, "discount": pytest.approx(0.99)})
+    boundaries_known = [env.step(0)[1:] for _ in range(3)]
+    assert boundaries_known[1][1:3] == (False, False)
+    assert boundaries_known[2] == (0.0, False, True, {"task": 0, "discount": pytest.approx(0.99)})
 
 
 def test_another_task_can_be_made_live_in_the_middle_of_an_episode() -> None:
@@ -278,7 +278,7 @@ def test_rewards_are_those_of_the_task_told() -> None:
 
 
 def test_a_switch_can_cut_an_episode() -> None:
-    env = TaskSwitching(CornerGridEnv(), steps=3, ends_episode=True)
+    env = TaskSwitching(CornerGridEnv(), steps=3, truncate_on_switch=True)
     env.reset(seed=0)
     assert [ended for _, ended in tasks_of(env, 12, (UP, DOWN))] == [False, False, True] * 4
     env.reset(seed=0)
@@ -362,10 +362,10 @@ def test_streams_are_those_of_the_experiments(name: str, experiment: str) -> Non
     ours, theirs = env.stream, plan.stream
     tasks = env.unwrapped.schedule.tasks if name.startswith("Jelly") else env.unwrapped.tasks
     assert np.array_equal(np.asarray(tasks, np.float32), theirs.tasks)
-    assert ours.span == theirs.span
-    assert ours.ends_episode == theirs.ends_episode
-    if isinstance(theirs.order, Drawn):
-        assert isinstance(ours.order, Drawn)
+    assert ours.segment_length == theirs.segment_length
+    assert ours.truncate_on_switch == theirs.truncate_on_switch
+    if isinstance(theirs.order, RandomOrder):
+        assert isinstance(ours.order, RandomOrder)
     else:
         assert theirs.order == tuple(ours.order[n % ours.segments] for n in range(theirs.segments))
     if not name.startswith("Jelly"):
@@ -374,12 +374,12 @@ def test_streams_are_those_of_the_experiments(name: str, experiment: str) -> Non
 
 def test_the_stream_of_games_is_the_papers() -> None:
     stream = make("MinAtarStream").env.env.stream  # type: ignore[attr-defined]
-    assert (stream.span, stream.order, stream.ends_episode) == (Steps(500_000), Drawn(1), True)
+    assert (stream.segment_length, stream.order, stream.truncate_on_switch) == (Steps(500_000), RandomOrder(1), True)
 
 
 def test_schedules_can_be_given_anew() -> None:
-    stream = make("JellyBeanStream", episodes=3, order=(1,), ends_episode=True).env.env.stream  # type: ignore[attr-defined]
-    assert (stream.span, stream.order, stream.ends_episode) == (Episodes(3), (1,), True)
+    stream = make("JellyBeanStream", episodes=3, order=(1,), truncate_on_switch=True).env.env.stream  # type: ignore[attr-defined]
+    assert (stream.segment_length, stream.order, stream.truncate_on_switch) == (Episodes(3), (1,), True)
 
 
 def test_a_fork_is_told_that_it_cannot_work() -> None:

@@ -38,8 +38,8 @@ def test_expected_sarsa_is_its_equation() -> None:
     agent = load("own_agent").expected_sarsa(states=2, actions=4, epsilon=0.2)
     table = jnp.zeros((2, 4)).at[1, 0].set(1.0)
 
-    def learn(real: bool) -> np.ndarray:
-        seen = (jnp.float32(0.5), jnp.float32(0.9), jnp.int32(1), jnp.bool_(False), jnp.bool_(real))
+    def learn(valid: bool) -> np.ndarray:
+        seen = (jnp.float32(0.5), jnp.float32(0.9), jnp.int32(1), jnp.bool_(False), jnp.bool_(valid))
         return np.asarray(agent.learn(table, TDHypers(0.5), Transition(jnp.int32(0), jnp.int32(2), *seen), key_stub()))
 
     assert learn(True)[0] == pytest.approx([0, 0, 0.5 * 1.265, 0])
@@ -88,9 +88,9 @@ def test_own_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert (results.path / "curves.svg").read_text().startswith("<svg")
     file = str(EXAMPLES / "own_experiment.py")
     assert command(["run", file, "--preset", "smoke", "--out", str(tmp_path)]) == 0
-    told = capsys.readouterr()
-    assert told.err.count("already done") == 2
-    assert "A corner that pays" in told.out
+    boundaries_known = capsys.readouterr()
+    assert boundaries_known.err.count("already done") == 2
+    assert "A corner that pays" in boundaries_known.out
     assert command(["report", file, "--out", str(tmp_path), "--to", str(tmp_path / "page")]) == 0
     assert "A corner that pays" in (tmp_path / "page" / "index.html").read_text()
 
@@ -98,8 +98,8 @@ def test_own_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
 def test_experiments_from_files_are_named_or_refused(tmp_path: Path) -> None:
     file = EXAMPLES / "own_experiment.py"
     assert get(str(file)).name == get(f"{file}:EXPERIMENT").name == "own/corner-that-pays"
-    assert get(str(file)).usual_preset == "full"
-    assert {experiment.usual_preset for experiment in REGISTRY.values()} == {"paper"}
+    assert get(str(file)).default_preset == "full"
+    assert {experiment.default_preset for experiment in REGISTRY.values()} == {"paper"}
     with pytest.raises(
         UserError, match=r"has no experiment by the name RETURN: give another as .*own_experiment.py:NAME"
     ):

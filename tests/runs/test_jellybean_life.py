@@ -18,7 +18,7 @@ from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Steps
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import Moment, Setting
+from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.experiments import figure5_jellybean as figure5
 from remanence.experiments import get
 from remanence.results.store import load
@@ -29,22 +29,22 @@ from remanence.worlds.jellybean.hosted import SEEDS, JellyBeanWorld
 
 STEPS, SPAN = 240, 80
 WORLD = JellyBeanWorld(preset("released"))
-STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SPAN), Steps(SPAN), told=False)
+STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SPAN), Steps(SPAN), boundaries_known=False)
 walk_at_random = uniform(4)
 
 
-def notebook(rhythm: Steps | None = None) -> Agent:
+def notebook(consolidate_every: Steps | None = None) -> Agent:
     """Walks at random; writes down every action, and everything it sees in one number."""
 
     def learn(state: Any, hypers: Any, transition: Any, key: Any) -> Any:
         del hypers, key
         actions, seen, n = state
         weight = jnp.sum(transition.next_obs * (1 + jnp.arange(WORLD.num_bits)))
-        here = jnp.where(transition.real, n, STEPS)
+        here = jnp.where(transition.valid, n, STEPS)
         return (
             actions.at[here].set(transition.action, mode="drop"),
             seen.at[here].set(weight, mode="drop"),
-            n + transition.real,
+            n + transition.valid,
         )
 
     return Agent(
@@ -53,16 +53,16 @@ def notebook(rhythm: Steps | None = None) -> Agent:
         learn=learn,
         consolidate=lambda state, *_: state,
         inspect=lambda *_: {},
-        rhythm=rhythm,
+        consolidate_every=consolidate_every,
     )
 
 
-def everything(moment: Moment) -> dict[str, Any]:
+def everything(moment: ProbeInput) -> dict[str, Any]:
     return {"reward": moment.tally.reward, "collected": moment.world.collected}
 
 
-def driver(round_steps: int = 20, rhythm: Steps | None = None) -> Driver:
-    setting = Setting(notebook(rhythm), WORLD, STREAM, everything, window=40)
+def driver(round_steps: int = 20, consolidate_every: Steps | None = None) -> Driver:
+    setting = LifeConfig(notebook(consolidate_every), WORLD, STREAM, everything, window=40)
     return Driver(setting, round_steps, rounds_per_chunk=2)
 
 
@@ -82,10 +82,10 @@ def test_a_life_is_the_simulators(lived: Outcome) -> None:
         _, _, resets, _ = jax.random.split(make_key(seed), 4)
         number = 1 + int(jax.random.randint(jax.random.fold_in(resets, 0), (), 0, SEEDS))
         world = JellyBeanWorlds(WORLD.rules, [number])
-        views, finds = world.walk(actions[lane][:, None])
+        views, collected_now = world.walk(actions[lane][:, None])
         bits = world.paint(views).reshape(STEPS, -1)
         np.testing.assert_array_equal(seen[lane], bits @ (1 + np.arange(WORLD.num_bits)))
-        rewards = RewardSchedule(every=SPAN).rewards(np.arange(STEPS), finds[:, 0])
+        rewards = RewardSchedule(every=SPAN).rewards(np.arange(STEPS), collected_now[:, 0])
         np.testing.assert_allclose(lived.record["reward"][lane], rewards.reshape(-1, 40).sum(axis=1), atol=1e-5)
         np.testing.assert_array_equal(lived.record["collected"][lane, -1], world.collected[0])
     assert lived.record["collected"][:, -1].sum() > 0
@@ -94,7 +94,7 @@ def test_a_life_is_the_simulators(lived: Outcome) -> None:
 def test_lanes_that_wait_stay_where_they_are(lived: Outcome) -> None:
     """Rounds that do not fit the windows, and consolidation in between: nobody walks while waiting."""
     assert same(lived, driver(round_steps=7).run([0.0] * 3, [5, 6, 7]))
-    assert same(lived, driver(round_steps=9, rhythm=Steps(25)).run([0.0] * 3, [5, 6, 7]))
+    assert same(lived, driver(round_steps=9, consolidate_every=Steps(25)).run([0.0] * 3, [5, 6, 7]))
 
 
 def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_a_step_out_of_turn_is_an_error() -> None:
     WORLD.drop(jax.tree.map(lambda leaf: leaf[None], state))
 
 
-def _double(asked: np.ndarray, told: np.ndarray) -> None:
-    told[...] = 2 * asked
+def _double(asked: np.ndarray, boundaries_known: np.ndarray) -> None:
+    boundaries_known[...] = 2 * asked
 
 
 def test_host_functions_see_plain_arrays_under_vmap_and_loops() -> None:
@@ -151,7 +151,7 @@ def test_deep_agents_live_in_it(tmp_path: Path) -> None:
     collected = [results.matrix("PT-DQN", f"collected_{kind}")[:, -1] for kind in ("blue", "green", "red")]
     assert (np.sum(collected, axis=0) > 0).all()
     permanent = results.maps.filter(results.maps["part"] == "permanent")["value"].to_numpy()
-    assert permanent.size == 2 * 2 * 242 * 4  # lanes, ticks, places of two kinds, actions
+    assert permanent.size == 2 * 2 * 242 * 4  # lanes, windows, places of two kinds, actions
     assert (permanent != 0).any()
     for figures in (get("figure5/jellybean").figures(results), get("appendix/jbw-items").figures(results)):
         for chart in figures.values():
@@ -162,11 +162,11 @@ def test_deep_agents_live_in_it(tmp_path: Path) -> None:
 def test_printed_tables_cover_what_is_searched() -> None:
     plan = get("figure5/jellybean").plan("released")
     for name, contender in plan.contenders.items():
-        printed = {values for who, values in figure5.PRINTED if who == name}
+        printed = {values for who, values in figure5.PAPER_VALUES if who == name}
         sizes = [len(values) for values in contender.search.values()]
         assert len(printed) == (int(np.prod(sizes)) if sizes else 0)
-    assert figure5.PRINTED["PT-DQN", (1e-7, 1e-3, 0.75)] == 0.268
-    assert figure5.PRINTED["DQN", (1e-4,)] == 0.192
+    assert figure5.PAPER_VALUES["PT-DQN", (1e-7, 1e-3, 0.75)] == 0.268
+    assert figure5.PAPER_VALUES["DQN", (1e-4,)] == 0.192
 
 
 def test_sizes_are_those_of_the_paper() -> None:
@@ -191,6 +191,11 @@ def test_steps_that_do_not_fit_are_refused(steps: int, words: str) -> None:
 
 def test_a_shorter_run_keeps_what_it_can() -> None:
     plan = get("figure5/jellybean").plan("released").shortened(steps=300_000)
-    assert (plan.stream.segments, plan.stream.span.count, plan.window, plan.map_ticks) == (2, 150_000, 10_000, (15, 30))
+    assert (plan.stream.segments, plan.stream.segment_length.count, plan.window, plan.map_windows) == (
+        2,
+        150_000,
+        10_000,
+        (15, 30),
+    )
     short = get("figure5/jellybean").plan("released").shortened(steps=20_000)
-    assert (short.stream.segments, short.stream.span.count, short.map_ticks) == (1, 20_000, (2,))
+    assert (short.stream.segments, short.stream.segment_length.count, short.map_windows) == (1, 20_000, (2,))

@@ -25,11 +25,11 @@ from remanence.agents.linear import linear, one_hot
 from remanence.core.errors import UserError
 from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Setting
+from remanence.engine.life import LifeConfig
 from remanence.gym import hosted
-from remanence.gym.factories import Source
+from remanence.gym.factories import EnvFactory
 from remanence.live_env import _window
-from remanence.schedules import Steady
+from remanence.schedules import Stationary
 from remanence.streams import Stream
 from remanence.worlds import CornerGrid
 from scripted import STEPS, Corridor, Script, curve, notebook, quiet, set_parameter, written
@@ -95,7 +95,7 @@ def test_drift_moves_with_every_step() -> None:
 @pytest.mark.parametrize("ends", [False, True])
 def test_switches_of_a_parameter(ends: bool) -> None:
     """In the middle of an episode, or cutting it off: what follows the cut is still worth something."""
-    stream = remanence.Switches(set_parameter, [7.0, 9.0], every=10, order=[1, 0, 0, 1], ends_episode=ends)
+    stream = remanence.Switches(set_parameter, [7.0, 9.0], every=10, order=[1, 0, 0, 1], truncate_on_switch=ends)
     results = quiet(notebook(), Script, stream, window=5)
     kept = written(results)
     np.testing.assert_array_equal(kept["next_obs"][:, 3], np.repeat([9, 7, 7, 9], 10))
@@ -115,7 +115,7 @@ def test_switches_of_a_parameter(ends: bool) -> None:
 def test_switches_between_environments() -> None:
     """Each keeps its own episodes; a switch cuts the one under way off."""
     made = {"low": Script, "high": lambda: gymnasium.wrappers.TransformReward(Script(), lambda r: float(r) + 0.5)}
-    results = quiet(notebook(), made, remanence.Switches(every=10, segments=4, told=True))
+    results = quiet(notebook(), made, remanence.Switches(every=10, segments=4, boundaries_known=True))
     kept = written(results)
     np.testing.assert_array_equal(kept["reward"] % 1, np.repeat([0, 0.5, 0, 0.5], 10))
     np.testing.assert_array_equal(kept["last"][9::10], 1)
@@ -162,7 +162,7 @@ class Endless(gymnasium.Env):
 
 
 def test_random_order_never_repeats_and_is_the_same_for_all() -> None:
-    table = remanence.Switches(set_parameter, [1, 2, 3], every=5, segments=50, order="random").timetable(["one"])
+    table = remanence.Switches(set_parameter, [1, 2, 3], every=5, segments=50, order="random").schedule(["one"])
     assert set(table.order) == {0, 1, 2}
     assert all(one != two for one, two in zip(table.order, table.order[1:], strict=False))
 
@@ -210,8 +210,12 @@ def test_an_agent_learns_the_same_in_the_world_and_in_the_environment() -> None:
     started = _StartsInTheMiddle(world)
     task = np.array([[0.0, 1.0, 0.0, 1.0]], np.float32)
     inside = Driver(
-        Setting(
-            agent, started, Stream(task, (0,), Steps(steps), told=False), lambda m: {"r": m.tally.reward}, window=steps
+        LifeConfig(
+            agent,
+            started,
+            Stream(task, (0,), Steps(steps), boundaries_known=False),
+            lambda m: {"r": m.tally.reward},
+            window=steps,
         ),
         devices=1,
     ).run([TDHypers(0.3)], [3])
@@ -243,7 +247,7 @@ class _StartsInTheMiddle:
 
 @pytest.mark.parametrize(("steps", "points"), [(50_000, 100), (50_021, 50_021), (20_014, 10_007), (3_000, 100), (7, 7)])
 def test_a_curve_has_enough_points(steps: int, points: int) -> None:
-    assert steps // _window(None, Steady(steps).timetable(["one"])) == points
+    assert steps // _window(None, Stationary(steps).schedule(["one"])) == points
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
@@ -274,7 +278,7 @@ def test_each_life_has_the_part_of_its_number() -> None:
         made.append([Script(), Script()])
         return gymnasium.vector.SyncVectorEnv([lambda one=one: one for one in made[-1]])
 
-    source = Source(pair)
+    source = EnvFactory(pair)
     given = [source.next(lane) for lane in (1, 0, 0, 1)]
     assert given == [made[0][1], made[0][0], made[1][0], made[1][1]]
 
@@ -286,7 +290,7 @@ def test_our_worlds_go_by_their_names() -> None:
 
 
 def test_the_same_seed_gives_the_same_bits_and_others_do_not() -> None:
-    agents = {"PT-DQN": remanence.PTDQN(period=100, hidden=(16,), replay=500)}
+    agents = {"PT-DQN": remanence.PTDQN(consolidate_every=100, hidden=(16,), replay=500)}
     one, two = (quiet(agents, "CartPole-v1", 400, seeds=[4, 5]) for _ in range(2))
     assert one.curves.equals(two.curves, null_equal=True)
     weights = [
@@ -344,10 +348,10 @@ def test_told_switches_reset_and_heads() -> None:
         {
             "reset": remanence.DQN(reset=True, **small),
             "heads": remanence.DQN(multihead=True, **small),
-            "PT-DQN": remanence.PTDQN(period=None, **small),
+            "PT-DQN": remanence.PTDQN(consolidate_every=None, **small),
         },
         ["CartPole-v1", lambda: gymnasium.make("CartPole-v1")],
-        remanence.Switches(every=200, segments=2, told=True),
+        remanence.Switches(every=200, segments=2, boundaries_known=True),
     )
     obs = np.zeros(4, np.float32)
     heads = results.policy("heads")

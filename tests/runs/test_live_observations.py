@@ -57,15 +57,15 @@ def test_nothing_of_an_observation_is_lost() -> None:
 
 
 @pytest.mark.parametrize(("brightest", "divided"), [(1, False), (255, True), (10, True)])
-def test_bytes_are_divided_by_what_their_space_allows(brightest: int, divided: bool) -> None:
-    read = read_spaces(spaces.Box(0, brightest, (5, 5, 2), np.uint8), spaces.Discrete(2))
+def test_bytes_are_divided_by_what_their_space_allows(max_value: int, divided: bool) -> None:
+    read = read_spaces(spaces.Box(0, max_value, (5, 5, 2), np.uint8), spaces.Discrete(2))
     layers = [name for name, *_ in _network(remanence.DQN(), read, 2).summary]
-    assert (f"divided by {brightest}" in layers) == divided
+    assert (f"divided by {max_value}" in layers) == divided
 
 
 @pytest.mark.parametrize("kind", ["number", "choice", "picture"])
 def test_networks_learn_the_way_whatever_they_see(kind: str) -> None:
-    recipe = remanence.DQN(lr=3e-3, hidden=(32,), batch=32, replay=1_000, epsilon=0.3, target_period=50)
+    recipe = remanence.DQN(lr=3e-3, hidden=(32,), batch=32, replay=1_000, epsilon=0.3, target_every=50)
     results = quiet(recipe, lambda: Corridor(kind), 1_500, discount=0.9)
     env, policy = Corridor(kind), results.policy("DQN")
     obs, _ = env.reset()

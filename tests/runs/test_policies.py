@@ -22,12 +22,12 @@ OBS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 @pytest.fixture(scope="module")
 def lived() -> Results:
-    return quiet(remanence.PTDQN(period=50, **SMALL), "CartPole-v1", 200, seeds=2)
+    return quiet(remanence.PTDQN(consolidate_every=50, **SMALL), "CartPole-v1", 200, seeds=2)
 
 
 @pytest.fixture(scope="module")
 def tables() -> Results:
-    return quiet(["Q", remanence.PTQ(period=50, decay=0.0), "Random"], Corridor, 300)
+    return quiet(["Q", remanence.PTQ(consolidate_every=50, decay=0.0), "Random"], Corridor, 300)
 
 
 def test_values_by_part(lived: Results) -> None:
@@ -65,7 +65,7 @@ def test_a_table_comes_back_from_its_file(tables: Results, name: str, tmp_path: 
     states = np.arange(3, 9)
     for part, values in policy.values(states).items():
         np.testing.assert_array_equal(again.values(states)[part], values)
-    assert (again.name, again.recipe, again.spaces) == (policy.name, policy.recipe, policy.spaces)
+    assert (again.name, again.config, again.spaces) == (policy.name, policy.config, policy.spaces)
     assert again.about["seed"] == 0
 
 
@@ -117,8 +117,8 @@ def _changed(content: bytes, **changes: Any) -> bytes:
         (lambda content: content[: len(content) // 2], "no policy saved by remanence, or it is damaged"),
         (lambda content: content[:200] + bytes(50) + content[250:], "no policy saved by remanence, or it is damaged"),
         (lambda content: _changed(content, format=99), "another version of remanence"),
-        (lambda content: _changed(content, recipe={"kind": "DQM"}), "no policy saved by remanence, or it is damaged"),
-        (lambda content: _changed(content, recipe={"kind": "DQN"}), "no policy saved by remanence, or it is damaged"),
+        (lambda content: _changed(content, config={"kind": "DQM"}), "no policy saved by remanence, or it is damaged"),
+        (lambda content: _changed(content, config={"kind": "DQN"}), "no policy saved by remanence, or it is damaged"),
         (lambda content: _changed(content, spaces=3), "no policy saved by remanence, or it is damaged"),
     ],
 )

@@ -24,7 +24,7 @@ from remanence.results import load
 from remanence.results.directory import Directory, GroupDirectory, RunDirectory, groups_under_way
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import Group, lanes_of_run, make_driver
-from remanence.runs.worker import Work, live
+from remanence.runs.worker import GroupJob, live
 
 
 def test_killed_at_any_instant_it_ends_bit_identical(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFix
     (path / "lanes.parquet").unlink()
     smoke = get("figure2/tabular").plan("smoke").select(["TD"])
     ((agent, lanes),) = lanes_of_run(smoke, range(3))
-    one = Work(smoke, Group(0, agent, tuple(lanes), 3), "run", path / "groups" / "0000", None, 1e-9)
+    one = GroupJob(smoke, Group(0, agent, tuple(lanes), 3), "run", path / "groups" / "0000", None, 1e-9)
     looked = make_driver(smoke, agent)
     looked.rounds_per_chunk = 10
     with pytest.raises(Stopped):
@@ -176,7 +176,7 @@ def spawned(parent: int) -> list[int]:
 
 def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     """Groups in processes of their own, one of which is killed on the way."""
-    alone = [*command(tmp_path / "alone", 2000, every=60.0), "--groups-of", "2"]
+    alone = [*command(tmp_path / "single", 2000, every=60.0), "--groups-of", "2"]
     environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}  # as many devices as a process of its own has
     subprocess.run(alone, check=True, env=environment, stderr=subprocess.DEVNULL)
     together = subprocess.Popen(
@@ -220,7 +220,7 @@ def test_a_lost_layout_does_not_lose_checkpoints(tmp_path: Path) -> None:
 
 
 def test_tables_do_not_depend_on_who_finishes_first(tmp_path: Path) -> None:
-    base = {"seed": 0, "steps": 1, "samples_lost": 0, "diverged": False, "version": "1"}
+    base = {"seed": 0, "steps": 1, "samples_dropped": 0, "diverged": False, "version": "1"}
     one = pl.DataFrame([{"lane": 0, "contender": "TD", "lr": 0.1, **base}])
     other = pl.DataFrame([{"lane": 1, "contender": "PT-TD", "transient_lr": 0.1, "decay": 0.0, **base}])
     for name, order in (("a", (one, other)), ("b", (other, one))):

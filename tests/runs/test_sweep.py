@@ -19,7 +19,7 @@ from remanence.runs import sweep
 from remanence.runs.jobs import settings
 from remanence.runs.progress import messages
 from remanence.runs.sweep import best_settings, check_seeds, win_shares
-from remanence.runs.worker import Work
+from remanence.runs.worker import GroupJob
 
 GRID = ("--grid", "Q.lr=0.5,0.1", "Q-reset.lr=0.1", "PT-Q.permanent_lr=0.01,0.1", "PT-Q.transient_lr=0.5")
 
@@ -94,7 +94,7 @@ def test_sweep_from_the_command_line(
     ]
     live, lived = crew.live, []
 
-    def interrupted(work: Work, *arguments: Any) -> None:
+    def interrupted(work: GroupJob, *arguments: Any) -> None:
         if lived:
             raise KeyboardInterrupt
         lived.append(work.group)
@@ -134,7 +134,7 @@ def test_sweep_from_the_command_line(
 
 
 def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
-    plan = get("figure3/tabular").plan("smoke").select(["Q"]).over("Q", "lr", (0.5,))
+    plan = get("figure3/tabular").plan("smoke").select(["Q"]).with_grid("Q", "lr", (0.5,))
     swept = sweep.sweep("figure3/tabular", "smoke", plan, ("return",), range(3), tmp_path, messages())
     assert main(["run", "figure3/tabular", "--preset", "smoke", "--contenders", "Q", "--out", str(tmp_path)]) == 0
     run = load(next((tmp_path / "figure3/tabular").iterdir()))

@@ -14,14 +14,14 @@ from conftest import key_stub
 from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import epsilon_greedy, uniform
-from remanence.agents.composition import Parts, alone, side_by_side, two_heads
+from remanence.agents.composition import ValueComposition, separate_networks, shared_trunk, single
 from remanence.agents.dqn import (
     DECAY,
     KEEP,
-    REDRAW,
+    REINIT,
     Consolidation,
     DeepState,
-    Forgetting,
+    OnConsolidate,
     Training,
     deep_agent,
 )
@@ -67,16 +67,20 @@ def feed(agent: Agent, hypers: Any, seen: list[Transition], state: DeepState | N
     return now
 
 
-def tiny_pt_dqn(parts: Parts | None = None, **options: Any) -> Agent:
+def tiny_pt_dqn(parts: ValueComposition | None = None, **options: Any) -> Agent:
     settings = {
-        "training": Training(batch=BATCH, replay=6, target_period=3),
-        "forgetting": Forgetting(DECAY, replay=False, moments=False),
-        "consolidation": Consolidation(batch=BATCH, buffer=20, in_order=True, most_batches=None),
-        "rhythm": Steps(8),
+        "training": Training(batch=BATCH, replay=6, target_every=3),
+        "forgetting": OnConsolidate(DECAY, replay=False, opt_state=False),
+        "consolidation": Consolidation(batch=BATCH, buffer=20, in_order=True, max_batches=None),
+        "consolidate_every": Steps(8),
         **options,
     }
     return deep_agent(
-        CONTROL, parts or side_by_side(LINEAR, LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), **settings
+        CONTROL,
+        parts or separate_networks(LINEAR, LINEAR),
+        epsilon_greedy(0.1),
+        np.zeros(INPUTS, np.float32),
+        **settings,
     )
 
 
@@ -93,17 +97,17 @@ def unpacked(weights: Any) -> tuple[np.ndarray, np.ndarray]:
 def test_algorithm_4_line_by_line(cache: bool) -> None:
     """Eleven steps, a target copied every third, a replay of six; then consolidation in batches of two, and decay."""
     agent = tiny_pt_dqn(
-        consolidation=Consolidation(batch=BATCH, buffer=20, in_order=True, most_batches=None, cache=cache)
+        consolidation=Consolidation(batch=BATCH, buffer=20, in_order=True, max_batches=None, cache=cache)
     )
-    born = agent.init(make_key(1), HYPERS)
+    init_life = agent.init(make_key(1), HYPERS)
     big = jax.tree.map(
-        lambda leaf: 50 * leaf + 0.1, (born.permanent, born.transient)
+        lambda leaf: 50 * leaf + 0.1, (init_life.permanent, init_life.transient)
     )  # small starts would hide mistakes
-    born = born._replace(permanent=big[0], transient=big[1], target=big[1])
+    init_life = init_life._replace(permanent=big[0], transient=big[1], target=big[1])
     seen = transitions(11)
-    state = feed(agent, HYPERS, seen, born)
+    state = feed(agent, HYPERS, seen, init_life)
 
-    P, (T, t_bias) = unpacked(born.permanent), unpacked(born.transient)
+    P, (T, t_bias) = unpacked(init_life.permanent), unpacked(init_life.transient)
     T, t_bias, target = T.copy(), t_bias.copy(), (T.copy(), t_bias.copy())
 
     def q(weights: tuple[np.ndarray, np.ndarray], s: np.ndarray) -> np.ndarray:
@@ -128,7 +132,7 @@ def test_algorithm_4_line_by_line(cache: bool) -> None:
             target = (T.copy(), t_bias.copy())
     np.testing.assert_allclose(flat(state.transient), flat((T, t_bias)), rtol=2e-5, atol=1e-6)
     np.testing.assert_allclose(flat(state.target), flat(target), rtol=2e-5, atol=1e-6)
-    np.testing.assert_array_equal(flat(state.permanent), flat(born.permanent))  # learning leaves V^P alone
+    np.testing.assert_array_equal(flat(state.permanent), flat(init_life.permanent))  # learning leaves V^P alone
 
     after = jax.jit(agent.consolidate)(state, HYPERS, key_stub())
     W, b = P[0].copy(), P[1].copy()
@@ -147,16 +151,16 @@ def test_algorithm_4_line_by_line(cache: bool) -> None:
     if cache:  # what is remembered of V^P is that of the new V^P
         held = after.replay.items
         for kept in (held["now"], held["next"]):
-            np.testing.assert_allclose(kept["known"][:6], kept["frame"][:6] @ W + b, rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(kept["cached"][:6], kept["frame"][:6] @ W + b, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
-def test_caching_changes_nothing(optimiser: str) -> None:
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_caching_changes_nothing(optimizer: str) -> None:
     """Three times 20 steps and a consolidation, with and without a cache: the same weights, moments included."""
     states = []
     for cache in (False, True):
         agent = tiny_pt_dqn(
-            training=Training(optimiser, batch=4, replay=12, target_period=5),
+            training=Training(optimizer, batch=4, replay=12, target_every=5),
             consolidation=Consolidation(batch=4, buffer=30, cache=cache),
         )
         state = None
@@ -164,19 +168,19 @@ def test_caching_changes_nothing(optimiser: str) -> None:
             state = feed(agent, HYPERS, transitions(20, seed=part), state)
             state = jax.jit(agent.consolidate)(state, HYPERS, make_key(part))
         states.append(state)
-    for part in ("permanent", "transient", "target", "moments"):
+    for part in ("permanent", "transient", "target", "opt_state"):
         np.testing.assert_allclose(flat(getattr(states[0], part)), flat(getattr(states[1], part)), rtol=1e-5, atol=1e-7)
 
 
 def test_a_permanent_part_of_zero_gives_dqn() -> None:
     """The same transient weights, the same batches: bit for bit the update of DQN."""
-    training = Training("adam", batch=4, replay=12, target_period=5)
+    training = Training("adam", batch=4, replay=12, target_every=5)
     pt = tiny_pt_dqn(training=training, consolidation=Consolidation(batch=4, buffer=30))
-    dqn = deep_agent(CONTROL, alone(LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), training)
-    born = pt.init(make_key(1), HYPERS)
-    born = born._replace(permanent=jax.tree.map(jnp.zeros_like, born.permanent))
-    plain = dqn.init(make_key(1), TDHypers(0.1))._replace(transient=born.transient, target=born.transient)
-    ours = feed(pt, HYPERS, transitions(30), born)
+    dqn = deep_agent(CONTROL, single(LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), training)
+    init_life = pt.init(make_key(1), HYPERS)
+    init_life = init_life._replace(permanent=jax.tree.map(jnp.zeros_like, init_life.permanent))
+    plain = dqn.init(make_key(1), TDHypers(0.1))._replace(transient=init_life.transient, target=init_life.transient)
+    ours = feed(pt, HYPERS, transitions(30), init_life)
     theirs = feed(dqn, TDHypers(0.1), transitions(30), plain)
     np.testing.assert_array_equal(flat(ours.transient), flat(theirs.transient))
     np.testing.assert_array_equal(flat(ours.target), flat(theirs.target))
@@ -186,22 +190,22 @@ def test_a_permanent_part_of_zero_gives_dqn() -> None:
 def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem: Any) -> None:
     """Learning moves trunk and transient head only; consolidation the permanent head only, then the transient head is redrawn."""
     trunk, head = sequence([dense(5, "uniform"), tanh()], (INPUTS,)), sequence([dense(ACTIONS, "uniform")], (5,))
-    for weights in (KEEP, REDRAW):
+    for weights in (KEEP, REINIT):
         agent = deep_agent(
             problem,
-            two_heads(trunk, head),
+            shared_trunk(trunk, head),
             uniform(2),
             np.zeros(INPUTS, np.float32),
             Training(batch=4, replay=20),
-            Forgetting(weights),
-            Consolidation(batch=4, buffer=20, at_least=10),
+            OnConsolidate(weights),
+            Consolidation(batch=4, buffer=20, min_batches=10),
             AT_SWITCH,
         )
-        born = agent.init(make_key(0), HYPERS)
-        state = feed(agent, HYPERS, transitions(12), born)
-        np.testing.assert_array_equal(flat(state.permanent), flat(born.permanent))
-        assert (flat(state.transient.trunk) != flat(born.transient.trunk)).mean() > 0.5
-        assert (flat(state.transient.head) != flat(born.transient.head)).any()
+        init_life = agent.init(make_key(0), HYPERS)
+        state = feed(agent, HYPERS, transitions(12), init_life)
+        np.testing.assert_array_equal(flat(state.permanent), flat(init_life.permanent))
+        assert (flat(state.transient.trunk) != flat(init_life.transient.trunk)).mean() > 0.5
+        assert (flat(state.transient.head) != flat(init_life.transient.head)).any()
         after = jax.jit(agent.consolidate)(state, HYPERS, make_key(5))
         np.testing.assert_array_equal(flat(after.transient.trunk), flat(state.transient.trunk))
         assert (flat(after.permanent) != flat(state.permanent)).any()
@@ -211,15 +215,17 @@ def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem:
 
 
 def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> None:
-    agent = tiny_pt_dqn(training=Training("adam", batch=4, replay=12, target_period=2))
-    born = agent.init(make_key(1), HYPERS)
-    early = feed(agent, HYPERS, transitions(3), born)
+    agent = tiny_pt_dqn(training=Training("adam", batch=4, replay=12, target_every=2))
+    init_life = agent.init(make_key(1), HYPERS)
+    early = feed(agent, HYPERS, transitions(3), init_life)
     assert int(early.steps) == 3
-    np.testing.assert_array_equal(flat((early.transient, early.moments)), flat((born.transient, born.moments)))
-    state = feed(agent, HYPERS, transitions(9), born)
+    np.testing.assert_array_equal(
+        flat((early.transient, early.opt_state)), flat((init_life.transient, init_life.opt_state))
+    )
+    state = feed(agent, HYPERS, transitions(9), init_life)
     assert int(state.steps) == 9
-    waiting = feed(agent, HYPERS, [transitions(10)[-1]._replace(real=jnp.bool_(False))], state)
-    for part in ("transient", "moments", "target", "age", "recent", "steps"):
+    waiting = feed(agent, HYPERS, [transitions(10)[-1]._replace(valid=jnp.bool_(False))], state)
+    for part in ("transient", "opt_state", "target", "age", "recent", "steps"):
         np.testing.assert_array_equal(flat(getattr(waiting, part)), flat(getattr(state, part)))
     assert int(waiting.replay.count) == int(state.replay.count)
     assert int(waiting.visited.count) == int(state.visited.count)
@@ -229,8 +235,8 @@ def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> N
 def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(follows: bool) -> None:
     """Copies after steps 3, 6, 9, not 5 and 8 as counted from where learning begins; consolidation falls on the third copy."""
     agent = tiny_pt_dqn(
-        training=Training(batch=3, replay=12, target_period=3),
-        forgetting=Forgetting(DECAY, replay=False, moments=False, target=follows),
+        training=Training(batch=3, replay=12, target_every=3),
+        forgetting=OnConsolidate(DECAY, replay=False, opt_state=False, target=follows),
     )
     after = [feed(agent, HYPERS, transitions(n)) for n in range(10)]
     for n, copied in [(5, 3), (6, 6), (8, 6), (9, 9)]:
@@ -244,12 +250,12 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
     """D is emptied in the middle of an episode: the next visit's earlier frame is gone. One that begins an episode lacks none."""
     agent = deep_agent(
         CONTROL,
-        side_by_side(*(mlp((2 * INPUTS,), (), ACTIONS, start="uniform") for _ in range(2))),
+        separate_networks(*(mlp((2 * INPUTS,), (), ACTIONS, start="uniform") for _ in range(2))),
         epsilon_greedy(0.1),
         np.zeros(INPUTS, np.float32),
         Training(batch=BATCH, replay=12, frames=2),
-        Forgetting(KEEP, replay=False, moments=False),
-        Consolidation(batch=1, buffer=20, in_order=True, most_batches=None),
+        OnConsolidate(KEEP, replay=False, opt_state=False),
+        Consolidation(batch=1, buffer=20, in_order=True, max_batches=None),
         Steps(8),
     )
     consolidate = jax.jit(agent.consolidate)
@@ -272,7 +278,7 @@ def test_stacked_frames_reach_the_network_alike() -> None:
 
     agent = deep_agent(
         CONTROL,
-        alone(network._replace(apply=spy)),
+        single(network._replace(apply=spy)),
         epsilon_greedy(0.0),
         np.zeros(2, bool),
         Training(batch=1, replay=16, frames=3),
@@ -292,21 +298,21 @@ def test_stacked_frames_reach_the_network_alike() -> None:
         state = agent.learn(state, TDHypers(0.0), step, key_stub())
     blank = np.zeros(2, bool)
     expected = [[blank] * 2 + [frames[0]], [blank, *frames[:2]], frames[:3], frames[1:4], [blank] * 2 + [frames[4]]]
-    for stack, told in zip(acted_on, expected, strict=False):
-        np.testing.assert_array_equal(stack, np.concatenate(told))
+    for stack, boundaries_known in zip(acted_on, expected, strict=False):
+        np.testing.assert_array_equal(stack, np.concatenate(boundaries_known))
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"training": Training("rmsprop")}, "unknown optimiser 'rmsprop'"),
+        ({"training": Training("rmsprop")}, "unknown optimizer 'rmsprop'"),
         ({"training": Training(batch=0)}, "at least one sample; got 0"),
         ({"training": Training(batch=64, replay=32)}, "holds 32 samples, fewer than a batch of 64"),
-        ({"training": Training(target_period=0)}, "every 1 or more steps"),
+        ({"training": Training(target_every=0)}, "every 1 or more steps"),
         ({"training": Training(frames=2)}, r"takes observations of shape \(3,\), but the world gives \(3,\), 2 frames"),
         ({"example_obs": np.zeros(4)}, r"shape \(3,\), but the world gives \(4,\)"),
-        ({"forgetting": Forgetting("fade")}, "unknown way to forget 'fade'"),
-        ({"consolidation": Consolidation("nadam")}, "unknown optimiser 'nadam'"),
+        ({"forgetting": OnConsolidate("fade")}, "unknown way to forget 'fade'"),
+        ({"consolidation": Consolidation("nadam")}, "unknown optimizer 'nadam'"),
         ({"consolidation": Consolidation(buffer=10)}, "buffer for consolidation holds 10"),
         ({"heads": 3}, "2 outputs cannot be shared equally by 3 heads"),
     ],
@@ -314,7 +320,7 @@ def test_stacked_frames_reach_the_network_alike() -> None:
 def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint: str) -> None:
     good = {
         "problem": CONTROL,
-        "parts": alone(LINEAR),
+        "parts": single(LINEAR),
         "behaviour": uniform(2),
         "example_obs": np.zeros(INPUTS),
         "training": Training(),
@@ -324,6 +330,6 @@ def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint
 
 
 def test_a_trunk_that_learns_cannot_be_cached() -> None:
-    parts = two_heads(sequence([dense(4)], (INPUTS,)), sequence([dense(2)], (4,)))
+    parts = shared_trunk(sequence([dense(4)], (INPUTS,)), sequence([dense(2)], (4,)))
     with pytest.raises(UserError, match="cannot be cached"):
         deep_agent(CONTROL, parts, uniform(2), np.zeros(INPUTS), Training(), consolidation=Consolidation(cache=True))

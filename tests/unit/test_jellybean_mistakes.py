@@ -100,7 +100,7 @@ def test_a_foreign_state_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["rng", "row_start", "row_count", "slots", "patch_start", "patch_count", "patch_gone", "codes"]
+    "name", ["rng", "row_start", "row_count", "slots", "patch_start", "patch_count", "patch_deleted_at", "codes"]
 )
 def test_a_damaged_state_is_refused(name: str) -> None:
     state = JellyBeanWorlds(QUICK, [3]).state()

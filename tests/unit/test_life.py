@@ -37,10 +37,10 @@ from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
 from remanence.agents import ring as rings
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
-from remanence.core.types import Episodes, Key, Span, Steps, TimeStep, Transition
+from remanence.core.types import Duration, Episodes, Key, Steps, TimeStep, Transition
 from remanence.engine import life as lives
 from remanence.engine.lanes import Driver, Progress
-from remanence.engine.life import Life, Setting
+from remanence.engine.life import Life, LifeConfig
 from remanence.streams import Stream
 
 RATES = [
@@ -59,7 +59,7 @@ LEARNING = [TDHypers(lr) for lr in (0.1, 0.3, 0.5, 0.3, 0.7)]
 
 
 @dataclass
-class Told:
+class TaskObs:
     """What the oracle says of one life; every curve has one entry per episode."""
 
     curves: dict[str, np.ndarray]
@@ -102,14 +102,14 @@ def relive(
     lr: Any,
     permanent_lr: Any = None,
     decay: Any = 0.0,
-    period: Span | None = None,
+    consolidate_every: Duration | None = None,
     buffer: int | None = None,
-) -> Told:
+) -> TaskObs:
     """A life of PT-TD with features `phi`; of TD if there is no permanent step size (with a period: reset)."""
     actions = iter(actions_of(seed))
     permanent, transient = np.zeros((2, phi.shape[1]))
     visited: deque[int] = deque(maxlen=buffer)
-    told = Told({}, steps=0, consolidations=0, lost=0)
+    boundaries_known = TaskObs({}, steps=0, consolidations=0, lost=0)
     since = 0  # states seen since the last consolidation
     rows: list[dict[str, Any]] = []
     inner = ~np.isin(np.arange(25), [0, 4, 20, 24])  # goals count as points without error, whatever is believed of them
@@ -121,8 +121,8 @@ def relive(
             for s in visited:
                 permanent = permanent + permanent_lr * (target[s] - phi[s] @ permanent) * phi[s]
         transient = decay * transient
-        told.consolidations += 1
-        told.lost += since - len(visited)
+        boundaries_known.consolidations += 1
+        boundaries_known.lost += since - len(visited)
         visited.clear()
         since = 0
 
@@ -131,14 +131,18 @@ def relive(
         goals = dict(zip([(0, 0), (0, 4), (4, 0), (4, 4)], TASKS[task_id].tolist(), strict=True))
         cell, length = (2, 2), 0
         while cell not in goals:
-            if isinstance(period, Steps) and told.steps and told.steps % period.count == 0:
+            if (
+                isinstance(consolidate_every, Steps)
+                and boundaries_known.steps
+                and boundaries_known.steps % consolidate_every.count == 0
+            ):
                 consolidate()
             to = brute_force_step(*cell, next(actions))
             s, value = 5 * cell[0] + cell[1], phi @ (permanent + transient)
             bootstrap = 0.0 if to in goals else 0.9 * value[5 * to[0] + to[1]]
             transient = transient + lr * (goals.get(to, 0.0) + bootstrap - value[s]) * phi[s]
             visited.append(s)
-            cell, length, since, told.steps = to, length + 1, since + 1, told.steps + 1
+            cell, length, since, boundaries_known.steps = to, length + 1, since + 1, boundaries_known.steps + 1
 
         value, kept = phi @ (permanent + transient), phi @ (transient if permanent_lr is None else permanent)
         errors = np.delete(inner * (kept - true_values()) ** 2, task_id, axis=0).mean(axis=1)
@@ -157,64 +161,64 @@ def relive(
             }
         )
         over = episode + 1 == SPAN * SEGMENTS
-        if isinstance(period, Episodes) and (episode + 1) % period.count == 0 and not over:
+        if isinstance(consolidate_every, Episodes) and (episode + 1) % consolidate_every.count == 0 and not over:
             consolidate()
-    told.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return told
+    boundaries_known.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return boundaries_known
 
 
-def assert_retold(record: dict[str, np.ndarray], told: list[Told]) -> None:
-    for name in told[0].curves:
-        expected = np.array([one.curves[name] for one in told])
+def assert_retold(record: dict[str, np.ndarray], boundaries_known: list[TaskObs]) -> None:
+    for name in boundaries_known[0].curves:
+        expected = np.array([one.curves[name] for one in boundaries_known])
         np.testing.assert_allclose(record[name], expected, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
 def test_td_lives_as_retold_in_numpy() -> None:
     outcome = live(TD, LEARNING)
-    told = [relive(seed, np.eye(25), hypers.lr) for seed, hypers in zip(SEEDS, LEARNING, strict=True)]
-    assert_retold(outcome.record, told)
-    assert outcome.steps.tolist() == [one.steps for one in told]
-    assert outcome.samples_lost.tolist() == [0] * len(SEEDS)
+    boundaries_known = [relive(seed, np.eye(25), hypers.lr) for seed, hypers in zip(SEEDS, LEARNING, strict=True)]
+    assert_retold(outcome.record, boundaries_known)
+    assert outcome.steps.tolist() == [one.steps for one in boundaries_known]
+    assert outcome.samples_dropped.tolist() == [0] * len(SEEDS)
 
 
 def test_td_with_reset_lives_as_retold_in_numpy() -> None:
     outcome = live(TD_RESET, LEARNING)
-    again = partial(relive, phi=np.eye(25), period=Episodes(SPAN))
+    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SPAN))
     assert_retold(outcome.record, [again(seed, lr=h.lr) for seed, h in zip(SEEDS, LEARNING, strict=True)])
 
 
 def test_pt_td_lives_as_retold_in_numpy() -> None:
     """Consolidation at switches, five lanes with step sizes and decays of their own."""
-    outcome = live(pt(rhythm=AT_SWITCH), RATES)
-    again = partial(relive, phi=np.eye(25), period=Episodes(SPAN))
-    told = [
+    outcome = live(pt(consolidate_every=AT_SWITCH), RATES)
+    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SPAN))
+    boundaries_known = [
         again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
         for s, h in zip(SEEDS, RATES, strict=True)
     ]
-    assert_retold(outcome.record, told)
-    assert {one.consolidations for one in told} == {SEGMENTS - 1}
-    assert outcome.samples_lost.tolist() == [0] * len(SEEDS)
+    assert_retold(outcome.record, boundaries_known)
+    assert {one.consolidations for one in boundaries_known} == {SEGMENTS - 1}
+    assert outcome.samples_dropped.tolist() == [0] * len(SEEDS)
 
 
 def test_linear_pt_td_by_steps_lives_as_retold_in_numpy() -> None:
     """Consolidation in the middle of episodes, from a buffer that is too small."""
     outcome = live(PT_BY_STEPS, RATES)
     phi = np.concatenate([np.eye(5).repeat(5, axis=0), np.tile(np.eye(5), (5, 1))], axis=1)  # row, then column
-    again = partial(relive, phi=phi, period=Steps(STEP_PERIOD), buffer=STEP_BUFFER)
-    told = [
+    again = partial(relive, phi=phi, consolidate_every=Steps(STEP_PERIOD), buffer=STEP_BUFFER)
+    boundaries_known = [
         again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
         for s, h in zip(SEEDS, RATES, strict=True)
     ]
-    assert_retold(outcome.record, told)
-    assert outcome.agents[1].tolist() == [one.consolidations for one in told]
-    assert outcome.samples_lost.tolist() == [one.lost for one in told]
+    assert_retold(outcome.record, boundaries_known)
+    assert outcome.agents[1].tolist() == [one.consolidations for one in boundaries_known]
+    assert outcome.samples_dropped.tolist() == [one.lost for one in boundaries_known]
 
 
 # --- Lanes -----------------------------------------------------------------------------------------------------------------
 
 
 def test_same_seeds_live_the_same_lives() -> None:
-    once, twice = live(pt(rhythm=AT_SWITCH), RATES), live(pt(rhythm=AT_SWITCH), RATES)
+    once, twice = live(pt(consolidate_every=AT_SWITCH), RATES), live(pt(consolidate_every=AT_SWITCH), RATES)
     assert_same_record(once.record, twice.record)
     for one, other in zip(jax.tree.leaves(once.agents), jax.tree.leaves(twice.agents), strict=True):
         assert same(one, other)
@@ -248,7 +252,10 @@ def test_rounds_do_not_matter() -> None:
 
 def test_a_lane_alone_is_the_lane_in_a_batch() -> None:
     """Up to rounding: compilers may order the arithmetic of other lane counts differently. Luck is exactly the same."""
-    together, alone = live(pt(rhythm=AT_SWITCH), RATES), live(pt(rhythm=AT_SWITCH), RATES[3:4], seeds=SEEDS[3:4])
+    together, alone = (
+        live(pt(consolidate_every=AT_SWITCH), RATES),
+        live(pt(consolidate_every=AT_SWITCH), RATES[3:4], seeds=SEEDS[3:4]),
+    )
     assert same(together.steps[3:4], alone.steps)
     assert same(together.record["steps"][3:4], alone.record["steps"])
     for name, curve in together.record.items():
@@ -262,12 +269,12 @@ def test_record_is_complete() -> None:
     for name, curve in outcome.record.items():
         assert curve.shape[:2] == (len(SEEDS), SPAN * SEGMENTS), name
         assert np.isfinite(curve).all(), name
-    assert outcome.steps.shape == outcome.samples_lost.shape == outcome.agents[1].shape == (len(SEEDS),)
+    assert outcome.steps.shape == outcome.samples_dropped.shape == outcome.agents[1].shape == (len(SEEDS),)
     np.testing.assert_array_equal(outcome.record["steps"].sum(axis=1), outcome.steps)
 
 
 def test_progress_grows_to_the_whole() -> None:
-    program = driver(TD, told=True, round_steps=8)
+    program = driver(TD, boundaries_known=True, round_steps=8)
     program.rounds_per_chunk = 40
     seen: list[Progress] = []
     outcome = program.run(LEARNING, SEEDS, seen.append)
@@ -279,15 +286,15 @@ def test_progress_grows_to_the_whole() -> None:
 @pytest.mark.parametrize(
     ("agent", "feed", "complaint"),
     [
-        (pt(rhythm=AT_SWITCH), stream(told=False), "does not tell"),
-        (TD_RESET, stream(told=False), "does not tell"),
-        (pt(rhythm=Episodes(3)), Stream(TASKS, (0,), Steps(100), told=True), "rhythm in steps"),
-        (pt(rhythm=Episodes(0)), stream(), "every 1 or more"),
+        (pt(consolidate_every=AT_SWITCH), stream(boundaries_known=False), "does not tell"),
+        (TD_RESET, stream(boundaries_known=False), "does not tell"),
+        (pt(consolidate_every=Episodes(3)), Stream(TASKS, (0,), Steps(100), boundaries_known=True), "rhythm in steps"),
+        (pt(consolidate_every=Episodes(0)), stream(), "every 1 or more"),
     ],
 )
 def test_combinations_that_can_only_be_mistakes_are_refused(agent: Agent, feed: Stream, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        Driver(Setting(agent, GRID, feed, lambda _: 0.0))
+        Driver(LifeConfig(agent, GRID, feed, lambda _: 0.0))
 
 
 # --- One lane, step by step: a world of known transitions and an agent that only writes down what it is shown ---------------
@@ -314,19 +321,21 @@ SHOWN = Transition(*[jnp.float32(0)] * 7)
 SCRIBE = Agent(
     init=lambda key, hypers: rings.make_ring(SHOWN, 20),  # noqa: ARG005
     act=lambda state, hypers, obs, key: jnp.int32(1),  # noqa: ARG005
-    learn=lambda state, hypers, seen, key: rings.append(state, jax.tree.map(jnp.float32, seen), seen.real),  # noqa: ARG005
+    learn=lambda state, hypers, seen, key: rings.append(state, jax.tree.map(jnp.float32, seen), seen.valid),  # noqa: ARG005
     consolidate=lambda state, hypers, key: rings.emptied(state),  # noqa: ARG005
     inspect=lambda state, obs: {"value": jnp.zeros(1)},  # noqa: ARG005
-    rhythm=AT_SWITCH,
+    consolidate_every=AT_SWITCH,
 )
-SETTING = Setting(SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), told=True), lambda moment: moment)
-interact = jax.jit(lambda life: lives.interact(SETTING, None, life))
-turn_page = jax.jit(lambda life: lives.turn_page(SETTING, life))
+SETTING = LifeConfig(
+    SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), boundaries_known=True), lambda moment: moment
+)
+step_life = jax.jit(lambda life: lives.step_life(SETTING, None, life))
+close_window = jax.jit(lambda life: lives.close_window(SETTING, life))
 consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life, jnp.bool_(True)))
 
 
 def newborn() -> Life:
-    return lives.born(SETTING, None, make_key(0))
+    return lives.init_life(SETTING, None, make_key(0))
 
 
 def shown(life: Life) -> list[Transition]:
@@ -336,7 +345,7 @@ def shown(life: Life) -> list[Transition]:
 
 def after(life: Life, steps: int) -> Life:
     for _ in range(steps):
-        life = interact(life)
+        life = step_life(life)
     return life
 
 
@@ -360,7 +369,7 @@ def test_tally_of_an_episode() -> None:
 def test_a_resting_lane_changes_nothing_but_the_scratch_slot() -> None:
     life = after(newborn(), 3)
     assert bool(life.ended)
-    assert bool(life.resting)
+    assert bool(life.waiting)
     waited = after(life, 2)
     kept = waited._replace(agent=life.agent)
     for one, other in zip(
@@ -373,31 +382,31 @@ def test_a_resting_lane_changes_nothing_but_the_scratch_slot() -> None:
 
 def test_pages_turn_and_tasks_switch() -> None:
     """Two episodes of task 3, consolidation, two of task 5, and then no more: nothing is consolidated at the end."""
-    life = turn_page(after(newborn(), 3))
-    assert (int(life.episode), int(life.obs), bool(life.resting), bool(life.ended)) == (1, 30, False, False)
+    life = close_window(after(newborn(), 3))
+    assert (int(life.episode), int(life.obs), bool(life.waiting), bool(life.ended)) == (1, 30, False, False)
     assert [float(part) for part in life.tally] == [0, 0, 1, 0]
 
-    life = turn_page(after(life, 3))  # the second episode ends the segment
-    assert (int(life.episode), int(life.obs), bool(life.resting)) == (2, 50, True)
+    life = close_window(after(life, 3))  # the second episode ends the segment
+    assert (int(life.episode), int(life.obs), bool(life.waiting)) == (2, 50, True)
     assert after(life, 1).obs == 50  # it waits until it has consolidated
     assert len(shown(life)) == 6
     life = consolidate(life)
-    assert (int(life.consolidations), bool(life.resting), len(shown(life))) == (1, False, 0)
+    assert (int(life.consolidations), bool(life.waiting), len(shown(life))) == (1, False, 0)
     again = consolidate(life)  # not due any more
     assert int(again.consolidations) == 1
 
     for _ in range(2):
-        assert not bool(lives.is_over(SETTING, life))
-        life = turn_page(after(life, 3))
+        assert not bool(lives.is_done(SETTING, life))
+        life = close_window(after(life, 3))
     assert int(life.episode) == 4
-    assert bool(lives.is_over(SETTING, life))
+    assert bool(lives.is_done(SETTING, life))
     life = consolidate(life)
-    assert (int(life.consolidations), bool(life.resting), len(shown(life))) == (1, True, 6)
-    assert int(turn_page(after(life, 4)).step) == 12
+    assert (int(life.consolidations), bool(life.waiting), len(shown(life))) == (1, True, 6)
+    assert int(close_window(after(life, 4)).step) == 12
 
 
 def test_nothing_is_consolidated_in_the_middle_of_turning_a_page() -> None:
     """An episode that has ended is measured before consolidation changes what the agent knows."""
-    life = turn_page(after(newborn(), 3))
+    life = close_window(after(newborn(), 3))
     ended = after(life, 3)._replace(episode=jnp.int32(2))  # due by the clock, but the page is not turned yet
     assert int(consolidate(ended).consolidations) == 0

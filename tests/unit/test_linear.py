@@ -50,7 +50,7 @@ def test_nudge_is_a_step_along_the_gradient(coding: str, output: int) -> None:
     obs, amount = jnp.asarray(observations[7]), jnp.float32(0.37)
     gradient = jax.grad(lambda w: value.apply(w, obs)[output])(weights)
     assert np.count_nonzero(gradient) >= 1
-    nudged = value.nudge(weights, obs, jnp.int32(output), amount)
+    nudged = value.add_scaled_gradient(weights, obs, jnp.int32(output), amount)
     np.testing.assert_allclose(nudged, weights + amount * gradient, rtol=1e-6)
 
 

@@ -7,8 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from remanence.agents.composition import alone, by_number, side_by_side, two_heads
-from remanence.agents.networks import conv, dense, flatten, max_pool, mlp, of_table, relu, sequence, stacked, tanh
+from remanence.agents.composition import index_rows, separate_networks, shared_trunk, single
+from remanence.agents.networks import (
+    conv,
+    dense,
+    flatten,
+    max_pool,
+    mlp,
+    precomputed_inputs,
+    relu,
+    sequence,
+    stacked,
+    tanh,
+)
 from remanence.core.errors import UserError
 
 KEY = jax.random.key(0)
@@ -72,11 +83,11 @@ def test_a_table_of_images_gives_the_same_numbers_and_gradients() -> None:
     table = np.kron(rng.integers(0, 2, size=(6, 4, 4, 3)), np.ones((1, 4, 4, 1)))
     layers = [conv(5), relu(), max_pool(2), conv(4), tanh(), flatten()]
     head = sequence([dense(8), tanh(), dense(2)], (6 * 6 * 4,))
-    whole, by_row = stacked(sequence(layers, (16, 16, 3)), head), stacked(of_table(layers, table), head)
+    whole, by_row = stacked(sequence(layers, (16, 16, 3)), head), stacked(precomputed_inputs(layers, table), head)
     weights = jax.tree.map(lambda leaf: 30 * leaf, whole.init(KEY))
     numbers = jnp.array([0, 5, 5, 2, 1])
     images = jnp.asarray(table, jnp.float32)[numbers]
-    looked_up = by_number(alone(by_row)).transient
+    looked_up = index_rows(single(by_row)).transient
     np.testing.assert_allclose(looked_up(weights, numbers), whole.apply(weights, images), atol=1e-4)
     one, other = (
         jax.grad(lambda w, f=f, x=x: (f(w, x) ** 2).sum())(weights)
@@ -84,7 +95,7 @@ def test_a_table_of_images_gives_the_same_numbers_and_gradients() -> None:
     )
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * float(jnp.abs(b).max()))
-    flat = of_table([flatten(), dense(3)], table)
+    flat = precomputed_inputs([flatten(), dense(3)], table)
     own = flat.init(KEY)
     plain = sequence([flatten(), dense(3)], (16, 16, 3))
     np.testing.assert_allclose(flat.apply(own, numbers), plain.apply(own, jnp.asarray(table)), atol=1e-6)
@@ -93,18 +104,18 @@ def test_a_table_of_images_gives_the_same_numbers_and_gradients() -> None:
 def test_parts() -> None:
     """V^P on a trunk lets no gradient through to it; redrawing the head keeps the trunk."""
     trunk, head = sequence([dense(4), tanh()], (3,)), sequence([dense(2)], (4,))
-    parts = two_heads(trunk, head)
+    parts = shared_trunk(trunk, head)
     permanent, transient = parts.init(KEY)
     obs = jnp.ones((5, 3))
     gradient = jax.grad(lambda weights: parts.permanent(permanent, weights, obs).sum())(transient)
     assert all(not leaf.any() for leaf in jax.tree.leaves(gradient))
-    again = parts.redraw(jax.random.key(1), transient)
+    again = parts.reinit(jax.random.key(1), transient)
     np.testing.assert_array_equal(again.trunk[0][0], transient.trunk[0][0])
     assert (again.head[0][0] != transient.head[0][0]).all()
-    apart = side_by_side(stacked(trunk, head), stacked(trunk, head))
+    apart = separate_networks(stacked(trunk, head), stacked(trunk, head))
     permanent, transient = apart.init(KEY)
     assert (jax.tree.leaves(permanent)[0] != jax.tree.leaves(transient)[0]).all()
-    assert not np.asarray(alone(stacked(trunk, head)).permanent((), transient, obs)).any()
+    assert not np.asarray(single(stacked(trunk, head)).permanent((), transient, obs)).any()
 
 
 @pytest.mark.parametrize(
@@ -116,8 +127,8 @@ def test_parts() -> None:
         (lambda: dense(0), "at least one unit"),
         (lambda: dense(3, "tiny"), "unknown start"),
         (lambda: stacked(mlp((3,), (), 4), mlp((5,), (), 1)), "does not fit"),
-        (lambda: side_by_side(mlp((3,), (), 4), mlp((3,), (), 5)), "take and give the same"),
-        (lambda: alone(sequence([conv(2)], (3, 3, 1))), "vector of values"),
+        (lambda: separate_networks(mlp((3,), (), 4), mlp((3,), (), 5)), "take and give the same"),
+        (lambda: single(sequence([conv(2)], (3, 3, 1))), "vector of values"),
         (
             lambda: mlp((3,), (2,), 1).apply(mlp((3,), (2,), 1).init(KEY), jnp.zeros((2, 4))),
             r"shape \(3,\); got \(4,\)",

@@ -1,4 +1,4 @@
-"""Flat keys draw what stock keys draw, and `pick` is uniform."""
+"""Flat keys draw what stock keys draw, and `randint` is uniform."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from jax import Array
 from scipy.stats import chisquare
 
-from remanence.core.prng import make_key, pick
+from remanence.core.prng import make_key, randint
 from remanence.core.types import Key
 
 DRAWS: dict[str, Callable[[Key], Array]] = {
@@ -88,15 +88,15 @@ def test_hash_gives_the_published_answer() -> None:
 @pytest.mark.parametrize("count", [2, 4, 7])
 def test_pick_is_uniform(count: int) -> None:
     draws = 40_000
-    picked = jax.jit(jax.vmap(lambda key: pick(key, count)))(jax.random.split(make_key(count), draws))
+    picked = jax.jit(jax.vmap(lambda key: randint(key, count)))(jax.random.split(make_key(count), draws))
     assert chisquare(np.bincount(picked, minlength=count)).pvalue > 1e-3
 
 
 @given(seed=st.integers(0, 2**32 - 1), count=st.integers(1, 2**31 - 1))
 def test_pick_stays_within_bounds(seed: int, count: int) -> None:
-    assert 0 <= int(jax.jit(pick)(make_key(seed), count)) < count
+    assert 0 <= int(jax.jit(randint)(make_key(seed), count)) < count
 
 
 def test_largest_draw_is_still_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jax.random, "uniform", lambda key: jnp.float32(1) + 0 * key)
-    assert int(pick(jnp.float32(0), 4)) == 3
+    assert int(randint(jnp.float32(0), 4)) == 3

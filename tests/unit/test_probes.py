@@ -10,7 +10,7 @@ import pytest
 from jax import Array
 
 from remanence.agents import Agent
-from remanence.engine.life import Moment
+from remanence.engine.life import ProbeInput
 from remanence.engine.probes import Truth, value_error, value_maps
 
 
@@ -25,9 +25,9 @@ def believer(*parts: str) -> Agent:
     )
 
 
-def at(task: int, **beliefs: list[float] | np.ndarray) -> Moment:
+def at(task: int, **beliefs: list[float] | np.ndarray) -> ProbeInput:
     state = {part: jnp.asarray(belief, jnp.float32) for part, belief in beliefs.items()}
-    return Moment(state, jnp.int32(task), tally=None)  # type: ignore[arg-type]
+    return ProbeInput(state, jnp.int32(task), tally=None)  # type: ignore[arg-type]
 
 
 TRUTH = Truth(

@@ -70,7 +70,7 @@ def consolidated(agent: Agent, state: PTState, hypers: PTHypers) -> PTState:
 def having_visited(agent: Agent, state: PTState, visits: list[int]) -> PTState:
     """The agent after visits that taught it nothing."""
     padded = np.array([*visits, *[0] * (60 - len(visits))])  # one length, so one compilation
-    steps = transition(padded, 0, padded, real=np.arange(60) < len(visits))
+    steps = transition(padded, 0, padded, valid=np.arange(60) < len(visits))
     return state._replace(visited=learn_all(agent, state, PTHypers(0.0, 0.0), steps).visited)
 
 
@@ -96,7 +96,7 @@ def test_two_states_by_hand() -> None:
     assert state.permanent[:, 0].tolist() == [1.375, 2.125]
     assert state.transient[:, 0].tolist() == [0.25, 0.125]
     assert int(rings.size(state.visited)) == 0
-    assert int(state.lost) == 0
+    assert int(state.dropped) == 0
 
 
 def test_inspect_tells_the_parts_and_their_sum() -> None:
@@ -110,7 +110,7 @@ def test_inspect_tells_the_parts_and_their_sum() -> None:
 
 def test_waiting_changes_nothing_that_is_kept() -> None:
     agent, state = two_states(), with_parts(two_states(), [1, 2], [0.1, -0.5])
-    after = agent.learn(state, PTHypers(0.5, 0.5), transition(0, np.nan, 1, real=False), key_stub())
+    after = agent.learn(state, PTHypers(0.5, 0.5), transition(0, np.nan, 1, valid=False), key_stub())
     assert same(after.transient, state.transient)
     assert same(after.permanent, state.permanent)
     assert int(rings.size(after.visited)) == 0
@@ -233,7 +233,7 @@ def test_linear_pass_is_chronological(buffer: int) -> None:
     np.testing.assert_allclose(after.permanent[:, 0], expected, rtol=1e-5, atol=1e-5)
     assert np.abs(expected - chronological(rows_phi(), permanent, transient, kept[::-1], 0.2)).max() > 1e-3
     np.testing.assert_allclose(after.transient[:, 0], 0.7 * transient, rtol=1e-6)
-    assert int(after.lost) == len(visits) - len(kept)
+    assert int(after.dropped) == len(visits) - len(kept)
     assert int(rings.size(after.visited)) == 0
 
 
@@ -241,15 +241,15 @@ def test_lost_states_add_up_and_a_second_pass_starts_empty() -> None:
     """A buffer of 3: five visits lose two, two visits none, four visits one."""
     agent, hypers = two_states(buffer=3), PTHypers(0.5, 0.0, 1.0)
     state = with_parts(agent, [0, 0], [1, 1])
-    for visits, lost, permanent in [
+    for visits, dropped, permanent in [
         ([1, 1, 0, 0, 0], 2, [0.875, 0.0]),  # three times halfway to 1; the visits to state 1 were lost
         ([1, 1], 2, [0.875, 0.75]),  # state 0 is no longer in the buffer. Targets are P + T: state 1 starts from 0
     ]:
         state = consolidated(agent, having_visited(agent, state, visits), hypers)
-        assert int(state.lost) == lost
+        assert int(state.dropped) == dropped
         assert state.permanent[:, 0].tolist() == permanent
     state = consolidated(agent, having_visited(agent, state, [0, 1, 0, 1]), hypers)
-    assert int(state.lost) == 3
+    assert int(state.dropped) == 3
 
 
 # --- Rhythms ---------------------------------------------------------------------------------------------------------------
@@ -259,15 +259,15 @@ RATES = [PTHypers(0.05, 0.3), PTHypers(0.1, 0.3), PTHypers(0.3, 0.5), PTHypers(0
 
 def test_untold_agent_of_the_right_rhythm_lives_like_one_that_is_told() -> None:
     """k = span of the tasks and λ = 0 is Algorithm 1: bitwise, whatever the length of a round."""
-    told = live(pt(rhythm=AT_SWITCH), RATES)
-    untold = live(pt(rhythm=Episodes(SPAN)), RATES, told=False, round_steps=3)
-    assert_same_record(told.record, untold.record)
-    assert same(told.steps, untold.steps)
-    assert told.record["permanent"][:, -1].any()
+    boundaries_known = live(pt(consolidate_every=AT_SWITCH), RATES)
+    untold = live(pt(consolidate_every=Episodes(SPAN)), RATES, boundaries_known=False, round_steps=3)
+    assert_same_record(boundaries_known.record, untold.record)
+    assert same(boundaries_known.steps, untold.steps)
+    assert boundaries_known.record["permanent"][:, -1].any()
 
 
 def test_permanent_part_moves_at_switches_only() -> None:
-    permanent = live(pt(rhythm=AT_SWITCH), RATES).record["permanent"]  # [lanes, episodes, states]
+    permanent = live(pt(consolidate_every=AT_SWITCH), RATES).record["permanent"]  # [lanes, episodes, states]
     moved = (np.diff(permanent, axis=1) != 0).any(axis=-1)
     episodes = np.arange(1, permanent.shape[1])
     np.testing.assert_array_equal(moved, np.broadcast_to(episodes % SPAN == 0, moved.shape))
@@ -282,6 +282,6 @@ def test_steps_rhythm_consolidates_every_k_steps() -> None:
     outcome = live(PT_BY_STEPS, hypers)
     state, consolidations = outcome.agents
     np.testing.assert_array_equal(consolidations, (outcome.steps - 1) // STEP_PERIOD)
-    np.testing.assert_array_equal(outcome.samples_lost, consolidations * (STEP_PERIOD - STEP_BUFFER))
+    np.testing.assert_array_equal(outcome.samples_dropped, consolidations * (STEP_PERIOD - STEP_BUFFER))
     np.testing.assert_array_equal(state.visited.count, outcome.steps - consolidations * STEP_PERIOD)
     assert (consolidations > len(TASKS)).all()

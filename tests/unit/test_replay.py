@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remanence.agents import ring as rings
-from remanence.agents.replay import APART, CHAINED, Seen, codec, draw, draw_distinct, make_replay
+from remanence.agents.replay import IMPLICIT, SEPARATE, Frame, codec, draw, draw_distinct, make_replay
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 
@@ -18,24 +18,34 @@ CAPACITY, SHAPE = 7, (2, 3)
 
 
 def filled(
-    frames: int, lengths: list[int], dtype: type, capacity: int = CAPACITY, following: str = APART, cut: bool = False
+    frames: int,
+    lengths: list[int],
+    dtype: type,
+    capacity: int = CAPACITY,
+    next_obs_storage: str = SEPARATE,
+    cut: bool = False,
 ):
     """A ring after episodes of these lengths, and what a list would hold: (stack, next stack, number, last) of each transition."""
     rng = np.random.default_rng(sum(lengths))
     replay = make_replay(
-        np.zeros(SHAPE, dtype), {"number": np.int32(0)}, capacity, frames, following=following, known=np.float32(0)
+        np.zeros(SHAPE, dtype),
+        {"number": np.int32(0)},
+        capacity,
+        frames,
+        next_obs_storage=next_obs_storage,
+        cached=np.float32(0),
     )
-    ring, told, number = replay.begin(), [], 0
+    ring, boundaries_known, number = replay.begin(), [], 0
     for length in lengths:
         seen = [rng.integers(0, 2, SHAPE).astype(dtype) for _ in range(length + 1)]
         blank = [np.zeros(SHAPE, dtype)] * (frames - 1)
         for t in range(length):
             history, last = (blank + seen)[t : t + frames + 1], t == length - 1
-            told.append((history[:-1], history[1:], number, last))
-            now, then = (Seen(jnp.asarray(seen[t + i]), jnp.int32(t + i), jnp.float32(number + i / 2)) for i in (0, 1))
-            ring = replay.note(ring, now, then, {"number": number}, jnp.bool_(last and cut), jnp.bool_(True))
+            boundaries_known.append((history[:-1], history[1:], number, last))
+            now, then = (Frame(jnp.asarray(seen[t + i]), jnp.int32(t + i), jnp.float32(number + i / 2)) for i in (0, 1))
+            ring = replay.add(ring, now, then, {"number": number}, jnp.bool_(last and cut), jnp.bool_(True))
             number += 1
-    return replay, ring, told[-capacity:]
+    return replay, ring, boundaries_known[-capacity:]
 
 
 @given(
@@ -46,18 +56,18 @@ def filled(
 @settings(max_examples=30, deadline=None)
 def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dtype: type) -> None:
     """All of them, oldest first. Frames from before the episode are zero. So are those that the ring has lost, and that is told."""
-    replay, ring, told = filled(frames, lengths, dtype)
-    read = replay.read(ring, jnp.arange(len(told)))
-    assert read.extras["number"].tolist() == [number for _, _, number, _ in told]
+    replay, ring, boundaries_known = filled(frames, lengths, dtype)
+    read = replay.read(ring, jnp.arange(len(boundaries_known)))
+    assert read.extras["number"].tolist() == [number for _, _, number, _ in boundaries_known]
     before = [t for length in lengths for t in range(length)][-CAPACITY:]
-    assert read.whole.tolist() == [min(t, frames - 1) <= age for age, t in enumerate(before)]
-    for age, (stack, following, number, _) in enumerate(told):
+    assert read.valid.tolist() == [min(t, frames - 1) <= age for age, t in enumerate(before)]
+    for age, (stack, next_obs_storage, number, _) in enumerate(boundaries_known):
         kept = [frame if frames - 1 - i <= age else np.zeros_like(frame) for i, frame in enumerate(stack)]
         expected = np.concatenate(kept, axis=-1)
         np.testing.assert_array_equal(np.asarray(read.obs[age]), expected)
-        kept_next = [*kept[1:], following[-1]]
+        kept_next = [*kept[1:], next_obs_storage[-1]]
         np.testing.assert_array_equal(np.asarray(read.next_obs[age]), np.concatenate(kept_next, axis=-1))
-        assert (read.known[age], read.next_known[age]) == (number, number + 0.5)
+        assert (read.cached[age], read.next_cached[age]) == (number, number + 0.5)
 
 
 @given(frames=st.integers(1, 3), lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), cut=st.booleans())
@@ -65,36 +75,36 @@ def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dty
 def test_a_chain_tells_the_same(frames: int, lengths: list[int], cut: bool) -> None:
     """What is drawn is what was noted, next states included, except where an episode is over: it ended, so that nothing
     depends on the next state, or it was cut off, and the transition says that it is not whole."""
-    replay, ring, told = filled(frames, lengths, bool, following=CHAINED, cut=cut)
+    replay, ring, boundaries_known = filled(frames, lengths, bool, next_obs_storage=IMPLICIT, cut=cut)
     sample = jax.tree.map(np.asarray, replay.sample(ring, make_key(5), 300))
-    by_number = {number: (stack, following, last) for stack, following, number, last in told}
+    index_rows = {number: (stack, next_obs_storage, last) for stack, next_obs_storage, number, last in boundaries_known}
     full = sum(lengths) > CAPACITY
-    assert set(sample.extras["number"].tolist()) == set(sorted(by_number)[frames - 1 if full else 0 :])
-    newest = max(by_number)
+    assert set(sample.extras["number"].tolist()) == set(sorted(index_rows)[frames - 1 if full else 0 :])
+    newest = max(index_rows)
     for i, number in enumerate(sample.extras["number"].tolist()):
-        stack, following, last = by_number[number]
+        stack, next_obs_storage, last = index_rows[number]
         np.testing.assert_array_equal(sample.obs[i], np.concatenate(stack, axis=-1))
-        assert sample.whole[i] == (not (last and cut))
-        assert sample.known[i] == number
+        assert sample.valid[i] == (not (last and cut))
+        assert sample.cached[i] == number
         if not last or number == newest:
-            np.testing.assert_array_equal(sample.next_obs[i], np.concatenate(following, axis=-1))
-            assert sample.next_known[i] == (number + 0.5 if number == newest else number + 1)
+            np.testing.assert_array_equal(sample.next_obs[i], np.concatenate(next_obs_storage, axis=-1))
+            assert sample.next_cached[i] == (number + 0.5 if number == newest else number + 1)
 
 
-@pytest.mark.parametrize("following", [APART, CHAINED])
-def test_what_is_known_of_states_is_computed_anew(following: str) -> None:
+@pytest.mark.parametrize("next_obs_storage", [SEPARATE, IMPLICIT])
+def test_what_is_known_of_states_is_computed_anew(next_obs_storage: str) -> None:
     """Of every state that can be drawn, as such or as the next one."""
-    replay, ring, told = filled(1, [5, 6], bool, following=following)
+    replay, ring, boundaries_known = filled(1, [5, 6], bool, next_obs_storage=next_obs_storage)
     fresh = replay.refresh(ring, lambda obs: jnp.sum(obs * 2.0, axis=(1, 2)), 4)
-    read = replay.read(fresh, jnp.arange(1, len(told)))
-    for known, obs in ((read.known, read.obs), (read.next_known, read.next_obs)):
-        np.testing.assert_array_equal(known, 2.0 * np.asarray(obs).sum(axis=(1, 2)))
+    read = replay.read(fresh, jnp.arange(1, len(boundaries_known)))
+    for cached, obs in ((read.cached, read.obs), (read.next_cached, read.next_obs)):
+        np.testing.assert_array_equal(cached, 2.0 * np.asarray(obs).sum(axis=(1, 2)))
 
 
 def test_what_is_not_real_leaves_no_trace() -> None:
     replay, ring, _ = filled(1, [3], bool)
-    other = Seen(jnp.ones(SHAPE, bool), jnp.int32(0), jnp.float32(0))
-    same = replay.note(ring, other, other, {"number": 9}, jnp.bool_(False), jnp.bool_(False))
+    other = Frame(jnp.ones(SHAPE, bool), jnp.int32(0), jnp.float32(0))
+    same = replay.add(ring, other, other, {"number": 9}, jnp.bool_(False), jnp.bool_(False))
     np.testing.assert_array_equal(replay.read(same, jnp.arange(3)).obs, replay.read(ring, jnp.arange(3)).obs)
     assert int(rings.size(same)) == 3
 
@@ -129,26 +139,28 @@ def test_draws_are_uniform(function) -> None:
         assert repeated == pytest.approx(1 - 0.8 * 0.6, abs=0.02)
 
 
-@pytest.mark.parametrize("following", [APART, CHAINED])
-def test_a_memory_emptied_in_the_middle_of_an_episode_knows_what_it_lacks(following: str) -> None:
+@pytest.mark.parametrize("next_obs_storage", [SEPARATE, IMPLICIT])
+def test_a_memory_emptied_in_the_middle_of_an_episode_knows_what_it_lacks(next_obs_storage: str) -> None:
     """Of stacks of three frames, the first two after the emptying are not whole: their frames were there, and are gone."""
-    replay = make_replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, following=following)
+    replay = make_replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, next_obs_storage=next_obs_storage)
     ring = replay.begin()
     for t in range(9):
         if t == 4:
             ring = rings.emptied(ring)
-        now, then = (Seen(jnp.array([True]), jnp.int32(t + i)) for i in (0, 1))
-        ring = replay.note(ring, now, then, {"number": t}, jnp.bool_(False), jnp.bool_(True))
+        now, then = (Frame(jnp.array([True]), jnp.int32(t + i)) for i in (0, 1))
+        ring = replay.add(ring, now, then, {"number": t}, jnp.bool_(False), jnp.bool_(True))
     read = replay.read(ring, jnp.arange(5))
     assert read.extras["number"].tolist() == [4, 5, 6, 7, 8]
-    assert read.whole.tolist() == [False, False, True, True, True]
+    assert read.valid.tolist() == [False, False, True, True, True]
     assert read.obs.sum(axis=1).tolist() == [1, 2, 3, 3, 3]
 
 
 def test_samples_come_from_what_is_there() -> None:
-    replay, ring, told = filled(2, [3, 4, 4], bool)
+    replay, ring, boundaries_known = filled(2, [3, 4, 4], bool)
     sample = replay.sample(ring, make_key(3), 200)
-    assert set(sample.extras["number"].tolist()) == {number for _, _, number, _ in told[1:]}  # the oldest lacks a frame
+    assert set(sample.extras["number"].tolist()) == {
+        number for _, _, number, _ in boundaries_known[1:]
+    }  # the oldest lacks a frame
     emptied = rings.emptied(ring)
     assert int(rings.size(emptied)) == 0
     assert replay.sample(emptied, make_key(3), 4).slots.tolist() == [0] * 4  # nothing to draw: nobody may use it

@@ -23,7 +23,7 @@ def description(experiment: str = "toy", version: str = __version__) -> dict:
     return {
         "experiment": experiment,
         "preset": "paper",
-        "stream": {"order": [0, 1], "span": {"episodes": SPAN}},
+        "stream": {"order": [0, 1], "segment_length": {"episodes": SPAN}},
         "contenders": {"A": {"hypers": {"lr": 0.1}}, "B": {"hypers": {"lr": 0.2}}},
         "seeds": [0, 1],
         "versions": {"remanence": version},
@@ -31,23 +31,23 @@ def description(experiment: str = "toy", version: str = __version__) -> dict:
 
 
 def tables(contender: str, first_lane: int, curves: np.ndarray) -> dict[str, pl.DataFrame]:
-    """[seeds, ticks] as the two tables."""
+    """[seeds, windows] as the two tables."""
     lanes = first_lane + np.arange(len(curves), dtype=np.int32)
-    ticks = np.arange(1, curves.shape[1] + 1, dtype=np.int32)
+    windows = np.arange(1, curves.shape[1] + 1, dtype=np.int32)
     return {
         "lanes": pl.DataFrame(
             {
                 "lane": lanes,
                 "contender": contender,
                 "seed": np.arange(len(curves), dtype=np.int32),
-                "samples_lost": 0,
+                "samples_dropped": 0,
                 "diverged": ~np.isfinite(curves).all(axis=1),
             }
         ),
         "curves": pl.DataFrame(
             {
-                "lane": np.repeat(lanes, len(ticks)),
-                "tick": np.tile(ticks, len(lanes)),
+                "lane": np.repeat(lanes, len(windows)),
+                "window": np.tile(windows, len(lanes)),
                 "metric": "error",
                 "value": curves.ravel(),
             }

@@ -26,10 +26,10 @@ def item(number: int) -> dict[str, np.ndarray]:
     return {"number": np.array(number, np.int32), "pair": np.array([number, -number], np.float32)}
 
 
-def write_down(notes: tuple[Array, Array], item: dict[str, Array], real: Array) -> tuple[Array, Array]:
-    """An `absorb` that keeps a list of what it was shown."""
+def write_down(notes: tuple[Array, Array], item: dict[str, Array], valid: Array) -> tuple[Array, Array]:
+    """An `update` that keeps a list of what it was shown."""
     page, length = notes
-    return page.at[jnp.where(real, length, page.shape[0])].set(item["number"], mode="drop"), length + real
+    return page.at[jnp.where(valid, length, page.shape[0])].set(item["number"], mode="drop"), length + valid
 
 
 @jax.jit
@@ -46,9 +46,9 @@ def test_ring_is_a_deque(capacity: int, events: list[Any]) -> None:
             ring, dropped = rings.emptied(ring), 0
             model.clear()
             continue
-        number, real = event
-        ring = append(ring, item(number), real)
-        if real:
+        number, valid = event
+        ring = append(ring, item(number), valid)
+        if valid:
             dropped += len(model) == capacity
             model.append(number)
 
@@ -89,19 +89,19 @@ def test_each_lane_folds_its_own_items_only() -> None:
         lanes.append(ring)
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
 
-    pages, lengths = jax.vmap(listed, axis_name=LANES)(together)
+    windows, lengths = jax.vmap(listed, axis_name=LANES)(together)
     assert lengths.tolist() == [0, 2, 4]
-    assert pages[1, :2].tolist() == [21, 22]
-    assert pages[2].tolist() == [74, 75, 76, 77]
+    assert windows[1, :2].tolist() == [21, 22]
+    assert windows[2].tolist() == [74, 75, 76, 77]
 
 
 def test_lanes_are_told_which_readings_are_not_theirs() -> None:
-    """The shorter lane is read as often as the longer one; `real` is what tells them apart."""
+    """The shorter lane is read as often as the longer one; `valid` is what tells them apart."""
 
     def count_readings(count: Array) -> tuple[Array, Array]:
         ring = Ring(jnp.zeros(6), count)
-        return rings.fold(lambda seen, _, real: (seen[0] + 1, seen[1] + real), (jnp.int32(0), jnp.int32(0)), ring)
+        return rings.fold(lambda seen, _, valid: (seen[0] + 1, seen[1] + valid), (jnp.int32(0), jnp.int32(0)), ring)
 
-    readings, real = jax.vmap(count_readings, axis_name=LANES)(jnp.array([1, 4]))
+    readings, valid = jax.vmap(count_readings, axis_name=LANES)(jnp.array([1, 4]))
     assert readings.tolist() == [4, 4]
-    assert real.tolist() == [1, 4]
+    assert valid.tolist() == [1, 4]

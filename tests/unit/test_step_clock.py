@@ -11,11 +11,11 @@ import pytest
 from jax import Array
 
 from remanence.agents import Agent
-from remanence.agents.base import AT_SWITCH, Rhythm
+from remanence.agents.base import AT_SWITCH, ConsolidateEvery
 from remanence.core.errors import UserError
-from remanence.core.types import Episodes, Hypers, Key, Span, Steps, TimeStep, Told, Transition
+from remanence.core.types import Duration, Episodes, Hypers, Key, Steps, TaskObs, TimeStep, Transition
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Moment, Setting
+from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.engine.probes import latest_returns
 from remanence.streams import Stream
 
@@ -41,18 +41,22 @@ class Ladder:
         return rung, TimeStep(rung, task, jnp.where(ended, 0.0, self.discount), ended)
 
 
-def notebook(rhythm: Rhythm = None, knows_task: bool = False) -> Agent:
+def notebook(consolidate_every: ConsolidateEvery = None, task_aware: bool = False) -> Agent:
     """Writes down every transition it is given: (rung before, rung after, reward, discount, last, task)."""
 
     def learn(state: Any, hypers: Hypers, transition: Transition, key: Key) -> Any:
         del hypers, key
         notes, count, times = state
         obs, after = transition.obs, transition.next_obs
-        task = obs.task if isinstance(obs, Told) else -1
-        if isinstance(obs, Told) and isinstance(after, Told):
+        task = obs.task if isinstance(obs, TaskObs) else -1
+        if isinstance(obs, TaskObs) and isinstance(after, TaskObs):
             obs, after = obs.obs, after.obs
         row = jnp.array([obs, after, transition.reward, transition.discount, transition.last, task], jnp.float32)
-        return notes.at[jnp.where(transition.real, count, NOTES)].set(row, mode="drop"), count + transition.real, times
+        return (
+            notes.at[jnp.where(transition.valid, count, NOTES)].set(row, mode="drop"),
+            count + transition.valid,
+            times,
+        )
 
     return Agent(
         init=lambda *_: (jnp.zeros((NOTES, 6)), jnp.int32(0), jnp.int32(0)),
@@ -60,12 +64,12 @@ def notebook(rhythm: Rhythm = None, knows_task: bool = False) -> Agent:
         learn=learn,
         consolidate=lambda state, *_: (state[0], state[1], state[2] + 1),
         inspect=lambda *_: {},
-        rhythm=rhythm,
-        knows_task=knows_task,
+        consolidate_every=consolidate_every,
+        task_aware=task_aware,
     )
 
 
-def probe(moment: Moment) -> dict[str, Array]:
+def probe(moment: ProbeInput) -> dict[str, Array]:
     assert moment.finished is not None
     return {
         **moment.tally._asdict(),
@@ -77,15 +81,21 @@ def probe(moment: Moment) -> dict[str, Array]:
     }
 
 
-def live(agent: Agent, window: int, span: int, ends_episode: bool = False, round_steps: int = 4) -> Any:
-    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1, 0), Steps(span), told=True, ends_episode=ends_episode)
-    setting = Setting(agent, Ladder(), stream, probe, window=window)
+def live(agent: Agent, window: int, segment_length: int, truncate_on_switch: bool = False, round_steps: int = 4) -> Any:
+    stream = Stream(
+        np.array([1.0, 10.0], np.float32),
+        (0, 1, 0),
+        Steps(segment_length),
+        boundaries_known=True,
+        truncate_on_switch=truncate_on_switch,
+    )
+    setting = LifeConfig(agent, Ladder(), stream, probe, window=window)
     return Driver(setting, round_steps=round_steps).run([0.0] * 3, [0, 1, 2])
 
 
 def test_windows_are_pages() -> None:
     """Segments of 8 steps in windows of 4; episodes of 3 steps run on over windows and switches."""
-    outcome = live(notebook(), window=4, span=8)
+    outcome = live(notebook(), window=4, segment_length=8)
     record = {name: values[0].tolist() for name, values in outcome.record.items()}
     assert outcome.steps.tolist() == [24, 24, 24]
     assert record["steps"] == [4] * 6
@@ -103,7 +113,7 @@ def test_windows_are_pages() -> None:
 
 def test_returns_of_the_last_episodes() -> None:
     """Worked by hand: episodes bring 3, 3, 12, 30, 30, 12, 3, 3; the moving average begins at 0."""
-    record = {name: values[0] for name, values in live(notebook(), window=4, span=8).record.items()}
+    record = {name: values[0] for name, values in live(notebook(), window=4, segment_length=8).record.items()}
     brought = [3, 3, 12, 30, 30, 12, 3, 3]
     done = [1, 2, 4, 5, 6, 8]  # by the end of each window
     np.testing.assert_allclose(record["return"], [np.mean(brought[:n]) for n in done], rtol=1e-6)
@@ -117,8 +127,8 @@ def test_returns_of_the_last_episodes() -> None:
 
 def test_older_episodes_no_longer_count() -> None:
     """Of 120 episodes, the last hundred: rewards are 1 for the first 60 episodes of three steps, then 10."""
-    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1), Steps(180), told=True)
-    record = Driver(Setting(notebook(), Ladder(), stream, latest_returns, window=90)).run([0.0], [0]).record
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1), Steps(180), boundaries_known=True)
+    record = Driver(LifeConfig(notebook(), Ladder(), stream, latest_returns, window=90)).run([0.0], [0]).record
     np.testing.assert_allclose(
         record["return"][0], [3, 3, (60 * 3 + 30 * 30) / 90, (40 * 3 + 60 * 30) / 100], rtol=1e-6
     )
@@ -126,7 +136,7 @@ def test_older_episodes_no_longer_count() -> None:
 
 def test_a_switch_may_cut_an_episode_off() -> None:
     """Step 8 is the second of an episode: it is the last one, but its discount stays, and the next begins at the bottom."""
-    outcome = live(notebook(), window=4, span=8, ends_episode=True)
+    outcome = live(notebook(), window=4, segment_length=8, truncate_on_switch=True)
     notes = outcome.agents[0][0, :24]
     assert notes[:8, 0].tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     assert notes[:8, 4].tolist() == [0, 0, 1, 0, 0, 1, 0, 1]
@@ -140,21 +150,23 @@ def test_a_switch_may_cut_an_episode_off() -> None:
 
 
 @pytest.mark.parametrize("round_steps", [1, 4, 5])
-@pytest.mark.parametrize(("rhythm", "expected"), [(Steps(6), [0, 1, 1, 2, 3, 3]), (AT_SWITCH, [0, 0, 1, 1, 2, 2])])
-def test_consolidation_by_steps(rhythm: Rhythm, expected: list[int], round_steps: int) -> None:
+@pytest.mark.parametrize(
+    ("consolidate_every", "expected"), [(Steps(6), [0, 1, 1, 2, 3, 3]), (AT_SWITCH, [0, 0, 1, 1, 2, 2])]
+)
+def test_consolidation_by_steps(consolidate_every: ConsolidateEvery, expected: list[int], round_steps: int) -> None:
     """After steps 6, 12, 18 (and 24, when life is over and nothing is consolidated), or at the two switches."""
-    outcome = live(notebook(rhythm), window=4, span=8, round_steps=round_steps)
+    outcome = live(notebook(consolidate_every), window=4, segment_length=8, round_steps=round_steps)
     assert outcome.record["consolidated"][0].tolist() == expected
     assert outcome.agents[1].tolist() == [24] * 3
 
 
 def test_agents_that_are_told_the_task_see_it() -> None:
-    notes = live(notebook(knows_task=True), window=4, span=8).agents[0][0, :24]
+    notes = live(notebook(task_aware=True), window=4, segment_length=8).agents[0][0, :24]
     assert notes[:, 5].tolist() == [0] * 8 + [1] * 8 + [0] * 8
 
 
 @pytest.mark.parametrize(
-    ("window", "span", "rhythm", "complaint"),
+    ("window", "segment_length", "consolidate_every", "complaint"),
     [
         (3, Steps(8), None, "whole number of times into a segment of 8 steps; got 3"),
         (0, Steps(8), None, "got 0"),
@@ -162,7 +174,9 @@ def test_agents_that_are_told_the_task_see_it() -> None:
         (4, Steps(8), Episodes(2), "rhythm in steps"),
     ],
 )
-def test_clocks_that_do_not_fit_are_refused(window: int, span: Span, rhythm: Rhythm, complaint: str) -> None:
-    stream = Stream(np.ones(1, np.float32), (0,), span, told=True)
+def test_clocks_that_do_not_fit_are_refused(
+    window: int, segment_length: Duration, consolidate_every: ConsolidateEvery, complaint: str
+) -> None:
+    stream = Stream(np.ones(1, np.float32), (0,), segment_length, boundaries_known=True)
     with pytest.raises(UserError, match=complaint):
-        Driver(Setting(notebook(rhythm), Ladder(), stream, lambda _: 0.0, window=window))
+        Driver(LifeConfig(notebook(consolidate_every), Ladder(), stream, lambda _: 0.0, window=window))

@@ -13,20 +13,20 @@ from conftest import key_stub
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Episodes, Steps
-from remanence.streams import Drawn, Stream, cyclic
+from remanence.streams import RandomOrder, Stream, cyclic
 
 TASKS = {"rewards": np.array([[0, 1], [2, 3], [4, 5]], np.float32), "slip": np.array([0.1, 0.2, 0.3], np.float32)}
 
 
 def test_tasks_come_in_the_given_order_and_the_last_goes_on() -> None:
-    stream = Stream(TASKS, (2, 0, 0, 1), Episodes(5), told=True)
+    stream = Stream(TASKS, (2, 0, 0, 1), Episodes(5), boundaries_known=True)
     assert (stream.num_tasks, stream.segments) == (3, 4)
     assert [int(stream.task_id(jnp.int32(segment), key_stub())) for segment in range(7)] == [2, 0, 0, 1, 1, 1, 1]
 
 
 def test_task_is_one_row_of_every_leaf() -> None:
     """Compiled, so that a switch recompiles nothing."""
-    stream = Stream(TASKS, (2, 0), Steps(5), told=False)
+    stream = Stream(TASKS, (2, 0), Steps(5), boundaries_known=False)
     task = jax.jit(stream.task)
     for segment, number in enumerate([2, 0, 0]):
         live = task(jnp.int32(segment), key_stub())
@@ -43,7 +43,7 @@ def test_cyclic_order(num_tasks: int, segments: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "span", "complaint"),
+    ("order", "segment_length", "complaint"),
     [
         ((), Episodes(5), "at least one segment"),
         ((0, 1), Episodes(0), "at least one episode; got 0"),
@@ -52,14 +52,16 @@ def test_cyclic_order(num_tasks: int, segments: int) -> None:
         ((0, -1), Episodes(5), "3 tasks cannot visit task"),
     ],
 )
-def test_impossible_streams_are_refused(order: tuple[int, ...], span: Episodes | Steps, complaint: str) -> None:
+def test_impossible_streams_are_refused(
+    order: tuple[int, ...], segment_length: Episodes | Steps, complaint: str
+) -> None:
     with pytest.raises(UserError, match=complaint):
-        Stream(TASKS, order, span, told=True)
+        Stream(TASKS, order, segment_length, boundaries_known=True)
 
 
 def test_drawn_tasks_differ_between_lanes_and_are_uniform() -> None:
     """300 lanes of 40 segments: counts of three tasks within 4 standard deviations; the same lane always draws the same."""
-    stream = Stream(TASKS, Drawn(40), Episodes(5), told=True)
+    stream = Stream(TASKS, RandomOrder(40), Episodes(5), boundaries_known=True)
     assert stream.segments == 40
     draw = jax.jit(jax.vmap(lambda seed: jax.vmap(lambda n: stream.task_id(n, make_key(seed)))(jnp.arange(41))))
     orders = np.asarray(draw(jnp.arange(300)))
@@ -72,7 +74,7 @@ def test_drawn_tasks_differ_between_lanes_and_are_uniform() -> None:
 
 
 def test_shortening_keeps_the_kind_of_order() -> None:
-    assert Stream(TASKS, Drawn(40), Episodes(5), told=True).shortened(3, 2).order == Drawn(3)
-    short = Stream(TASKS, (2, 0, 1), Steps(5), told=True).shortened(2, 4)
-    assert (short.order, short.span) == ((2, 0), Steps(4))
-    assert Stream(TASKS, Drawn(2), Steps(5), told=True).shared_order == [None, None]
+    assert Stream(TASKS, RandomOrder(40), Episodes(5), boundaries_known=True).shortened(3, 2).order == RandomOrder(3)
+    short = Stream(TASKS, (2, 0, 1), Steps(5), boundaries_known=True).shortened(2, 4)
+    assert (short.order, short.segment_length) == ((2, 0), Steps(4))
+    assert Stream(TASKS, RandomOrder(2), Steps(5), boundaries_known=True).shared_order == [None, None]

@@ -11,10 +11,10 @@ from conftest import GRID, TASKS, TD, TD_RESET, brute_force_values, key_stub, sa
 from remanence.agents import AT_SWITCH, TDHypers, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
-from remanence.agents.td import PREDICTION, improve
+from remanence.agents.td import PREDICTION, td_update
 from remanence.core.types import Episodes, Transition
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Setting
+from remanence.engine.life import LifeConfig
 from remanence.engine.probes import value_maps
 from remanence.streams import Stream
 
@@ -46,7 +46,7 @@ def test_linear_step_by_hand() -> None:
     """A row and a column weight each take the whole step: v(12) = 1 + 2 = 3, v(13) = 1 − 1 = 0, δ = 1 − 3 = −2."""
     weights = np.zeros((10, 1), np.float32)
     weights[[2, 7, 8], 0] = 1, 2, -1
-    after = improve(
+    after = td_update(
         PREDICTION, linear(row_and_column(5)), jnp.asarray(weights), jnp.float32(0.5), transition(12, 1, 13)
     )
     weights[[2, 7], 0] = 0, 1
@@ -56,13 +56,13 @@ def test_linear_step_by_hand() -> None:
 @pytest.mark.parametrize("discount", [0.5, 0.0])
 def test_waiting_changes_nothing(discount: float) -> None:
     """Even if what the lane sees meanwhile is nonsense."""
-    assert learn([0.1, 3], transition(0, np.nan, 1, discount, real=False)) == [np.float32(0.1), 3]
+    assert learn([0.1, 3], transition(0, np.nan, 1, discount, valid=False)) == [np.float32(0.1), 3]
 
 
 def test_reset_starts_anew_and_plain_td_goes_on() -> None:
     weights = jnp.arange(25.0)[:, None]
-    assert TD_RESET.rhythm == AT_SWITCH
-    assert TD.rhythm is None
+    assert TD_RESET.consolidate_every == AT_SWITCH
+    assert TD.consolidate_every is None
     assert same(TD_RESET.consolidate(weights, HYPERS, key_stub()), jnp.zeros((25, 1)))
     assert same(TD.consolidate(weights, HYPERS, key_stub()), weights)
 
@@ -74,8 +74,8 @@ def test_inspect_tells_the_value() -> None:
 
 def test_td_finds_the_true_values() -> None:
     """In one lasting task, with a small step size, the mean estimate of many lives reaches the Bellman solution."""
-    task = Stream(TASKS[2:3], (0,), Episodes(8_000), told=True)
-    program = Driver(Setting(TD, GRID, task, value_maps(TD, np.arange(25))))
+    task = Stream(TASKS[2:3], (0,), Episodes(8_000), boundaries_known=True)
+    program = Driver(LifeConfig(TD, GRID, task, value_maps(TD, np.arange(25))))
     believed = program.run([TDHypers(0.02)] * 16, range(16)).record["value"][..., 0]  # [lanes, episodes, states]
     learned = believed[:, 3_000:].mean(axis=(0, 1))
     np.testing.assert_allclose(learned, brute_force_values(TASKS[2], GRID.discount), atol=0.01)

@@ -1,33 +1,43 @@
 """Agents: tuples of pure functions, all memory in an explicit state."""
 
-from remanence.agents.base import AT_SWITCH, Agent, Rhythm
-from remanence.agents.composition import alone, by_number, side_by_side, two_heads
-from remanence.agents.dqn import Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
+from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery
+from remanence.agents.composition import index_rows, separate_networks, shared_trunk, single
+from remanence.agents.dqn import (
+    Consolidation,
+    OnConsolidate,
+    Training,
+    clear_replay,
+    deep_agent,
+    dqn,
+    pt_dqn,
+    reset_all,
+)
 from remanence.agents.pt import PTHypers, PTState, pt_q, pt_td
 from remanence.agents.td import NoHypers, TDHypers, q_learning, random_agent, td
 
 __all__ = [
     "AT_SWITCH",
     "Agent",
+    "ConsolidateEvery",
     "Consolidation",
-    "Forgetting",
     "NoHypers",
+    "OnConsolidate",
     "PTHypers",
     "PTState",
-    "Rhythm",
     "TDHypers",
     "Training",
-    "alone",
-    "by_number",
+    "clear_replay",
     "deep_agent",
     "dqn",
+    "index_rows",
     "pt_dqn",
     "pt_q",
     "pt_td",
     "q_learning",
     "random_agent",
-    "resetting",
-    "side_by_side",
+    "reset_all",
+    "separate_networks",
+    "shared_trunk",
+    "single",
     "td",
-    "two_heads",
 ]

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.types import AgentState, Hypers, Key, Span, Transition
+from remanence.core.types import AgentState, Duration, Hypers, Key, Transition
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class AtSwitch:
 
 
 AT_SWITCH = AtSwitch()
-Rhythm: TypeAlias = AtSwitch | Span | None
+ConsolidateEvery: TypeAlias = AtSwitch | Duration | None
 
 
 def check_hyper(name: str, value: float) -> None:
@@ -42,8 +42,8 @@ def check_hypers(hypers: Hypers) -> None:
 class Agent(NamedTuple):
     """Pure functions for one lane; all memory is in the agent's state.
 
-    `learn` is called at every step of every lane, also while a lane waits for the others (`transition.real` is False):
-    it must then return the state unchanged. `consolidate` is called by the loop in the agent's own `rhythm`: at switches
+    `learn` is called at every step of every lane, also while a lane waits for the others (`transition.valid` is False):
+    it must then return the state unchanged. `consolidate` is called by the loop in the agent's own `consolidate_every`: at switches
     it is told of, every k episodes or steps, or never.
     """
 
@@ -53,10 +53,10 @@ class Agent(NamedTuple):
     consolidate: Callable[[AgentState, Hypers, Key], AgentState]
     inspect: Callable[[AgentState, Array], dict[str, Array]]
     """(state, obs) -> what the agent believes of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
-    rhythm: Rhythm = None
-    knows_task: bool = False
+    consolidate_every: ConsolidateEvery = None
+    task_aware: bool = False
     """whether observations come as `Told(obs, task)`: for baselines that are told which task is live"""
-    samples_lost: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
+    samples_dropped: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
     workload: Callable[[AgentState], Array] = lambda _: jnp.int32(1)
     """how long consolidation would take now, in any unit: lanes with much to do need not hold up the others"""

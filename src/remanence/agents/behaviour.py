@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.prng import pick
+from remanence.core.prng import randint
 from remanence.core.types import Hypers, Key
 
 Behaviour: TypeAlias = Callable[[Array, Hypers, Key], Array]  # (values [outputs], hypers, key) -> action []
@@ -21,7 +21,7 @@ def uniform(actions: int) -> Behaviour:
 
     def behave(values: Array, hypers: Hypers, key: Key) -> Array:
         del values, hypers
-        return pick(key, actions)
+        return randint(key, actions)
 
     return behave
 
@@ -35,12 +35,12 @@ def epsilon_greedy(epsilon: float) -> Behaviour:
         del hypers
         k_explore, k_choose = jax.random.split(key)
         candidates = (values == jnp.max(values)) | (jax.random.uniform(k_explore) < epsilon)
-        return _pick_among(k_choose, candidates)
+        return _choose_among(k_choose, candidates)
 
     return behave
 
 
-def _pick_among(key: Key, candidates: Array) -> Array:
+def _choose_among(key: Key, candidates: Array) -> Array:
     """The index of one of the candidates, [actions] bool, all equally likely; the last action if there are none (NaN)."""
-    rank = pick(key, jnp.sum(candidates))
+    rank = randint(key, jnp.sum(candidates))
     return jnp.minimum(jnp.sum(jnp.cumsum(candidates) <= rank), candidates.shape[0] - 1).astype(jnp.int32)

@@ -17,40 +17,39 @@ from remanence.core.errors import UserError
 from remanence.core.types import Key
 
 
-class Parts(NamedTuple):
+class ValueComposition(NamedTuple):
     """V = V^P + V^T as functions of two sets of weights. Observations come in batches, [batch, *input]."""
 
     init: Callable[[Key], tuple[Any, Any]]  # -> permanent and transient weights
     permanent: Callable[[Any, Any, Array], Array]  # (permanent, transient, obs) -> [batch, outputs]
     transient: Callable[[Any, Array], Array]  # (transient, obs) -> [batch, outputs]
-    redraw: Callable[[Key, Any], Any]  # transient weights begun anew; what both parts use is kept
+    reinit: Callable[[Key, Any], Any]  # transient weights begun anew; what both parts use is kept
     input: Shape
     outputs: int
-    empty: bool = False
-    """there is no permanent part"""
-    drifts: bool = False
-    """V^P of a state changes while only the transient part learns, because both stand on the same trunk"""
+    has_permanent: bool = True
+    permanent_static: bool = True
+    """V^P of a state only changes at a consolidation; not so on a shared trunk, which learns at every step"""
 
 
-def alone(network: Network) -> Parts:
+def single(network: Network) -> ValueComposition:
     """One network, nothing permanent: TD and DQN."""
 
     def permanent(_: Any, transient: Any, obs: Array) -> Array:
         del transient
         return jnp.zeros((len(obs), network.output[0]))
 
-    return Parts(
+    return ValueComposition(
         init=lambda key: ((), network.init(key)),
         permanent=permanent,
         transient=network.apply,
-        redraw=lambda key, _: network.init(key),
+        reinit=lambda key, _: network.init(key),
         input=network.input,
         outputs=_outputs(network),
-        empty=True,
+        has_permanent=False,
     )
 
 
-def side_by_side(permanent: Network, transient: Network) -> Parts:
+def separate_networks(permanent: Network, transient: Network) -> ValueComposition:
     """Two networks that share nothing (paper, Algorithm 4)."""
     if (permanent.input, permanent.output) != (transient.input, transient.output):
         raise UserError(
@@ -62,11 +61,11 @@ def side_by_side(permanent: Network, transient: Network) -> Parts:
         k_permanent, k_transient = jax.random.split(key)
         return permanent.init(k_permanent), transient.init(k_transient)
 
-    return Parts(
+    return ValueComposition(
         init=init,
         permanent=lambda weights, _, obs: permanent.apply(weights, obs),
         transient=transient.apply,
-        redraw=lambda key, _: transient.init(key),
+        reinit=lambda key, _: transient.init(key),
         input=transient.input,
         outputs=_outputs(transient),
     )
@@ -79,7 +78,7 @@ class OnTrunk(NamedTuple):
     head: Any
 
 
-def two_heads(trunk: Network, head: Network) -> Parts:
+def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
     """A permanent and a transient head on one trunk. The permanent head sees the trunk's features but never moves them."""
 
     def init(key: Key) -> tuple[Any, OnTrunk]:
@@ -89,22 +88,22 @@ def two_heads(trunk: Network, head: Network) -> Parts:
     def permanent(weights: Any, transient: OnTrunk, obs: Array) -> Array:
         return head.apply(weights, jax.lax.stop_gradient(trunk.apply(transient.trunk, obs)))
 
-    return Parts(
+    return ValueComposition(
         init=init,
         permanent=permanent,
         transient=lambda weights, obs: head.apply(weights.head, trunk.apply(weights.trunk, obs)),
-        redraw=lambda key, weights: weights._replace(head=head.init(key)),
+        reinit=lambda key, weights: weights._replace(head=head.init(key)),
         input=trunk.input,
         outputs=_outputs(head),
-        drifts=True,
+        permanent_static=False,
     )
 
 
-def by_number(parts: Parts) -> Parts:
-    """Parts whose networks give all rows of a table (`networks.of_table`), for observations that are numbers of rows."""
+def index_rows(parts: ValueComposition) -> ValueComposition:
+    """Parts whose networks give all rows of a table (`networks.precomputed_inputs`), for observations that are numbers of rows."""
 
     def permanent(weights: Any, transient: Any, number: Array) -> Array:
-        if parts.empty:
+        if not parts.has_permanent:
             return parts.permanent(weights, transient, number)
         return parts.permanent(weights, transient, number)[number]
 

@@ -11,22 +11,32 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from remanence.agents.base import AT_SWITCH, Agent, Rhythm, check_hyper
+from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery, check_hyper
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.composition import side_by_side
-from remanence.agents.dqn import DECAY, REDRAW, Consolidation, Forgetting, Training, deep_agent, dqn, resetting
+from remanence.agents.composition import separate_networks
+from remanence.agents.dqn import (
+    DECAY,
+    REINIT,
+    Consolidation,
+    OnConsolidate,
+    Training,
+    clear_replay,
+    deep_agent,
+    dqn,
+    reset_all,
+)
 from remanence.agents.linear import Value, linear, one_hot
 from remanence.agents.networks import Layer, Network, conv, dense, flatten, relu, sequence
 from remanence.agents.pt import PTHypers, pt_q
 from remanence.agents.td import CONTROL, NoHypers, TDHypers, q_learning, random_agent
 from remanence.core.errors import UserError, unknown
 from remanence.core.types import Hypers, Steps
-from remanence.gym.spaces import IMAGE, NUMBER, Spaces
+from remanence.gym.spaces import DISCRETE, IMAGE, Spaces
 
 LARGE = 10  # how many times larger a large buffer is
 
 
-class Made(NamedTuple):
+class BuiltAgent(NamedTuple):
     """An agent and its hyper-parameters."""
 
     agent: Agent
@@ -34,13 +44,13 @@ class Made(NamedTuple):
 
 
 @runtime_checkable
-class Recipe(Protocol):
+class AgentConfig(Protocol):
     """Whatever makes an agent from the spaces of an environment and the number of tasks."""
 
     @property
     def name(self) -> str: ...
 
-    def make(self, spaces: Spaces, tasks: int) -> Made: ...
+    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent: ...
 
 
 @dataclass(frozen=True)
@@ -51,9 +61,9 @@ class Random:
     def name(self) -> str:
         return "Random"
 
-    def make(self, spaces: Spaces, tasks: int) -> Made:
+    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
         del tasks
-        return Made(random_agent(spaces.actions), NoHypers())
+        return BuiltAgent(random_agent(spaces.actions), NoHypers())
 
 
 @dataclass(frozen=True)
@@ -72,10 +82,10 @@ class Q:
     def name(self) -> str:
         return "Q-reset" if self.reset else "Q"
 
-    def make(self, spaces: Spaces, tasks: int) -> Made:
+    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
         del tasks
         agent = q_learning(_table(self.name, spaces), epsilon_greedy(self.epsilon), self.reset)
-        return Made(agent, TDHypers(self.lr))
+        return BuiltAgent(agent, TDHypers(self.lr))
 
 
 @dataclass(frozen=True)
@@ -86,7 +96,7 @@ class PTQ:
     transient_lr: float = 0.1
     decay: float = 0.5
     """what is left of the transient part after it was consolidated"""
-    period: int | None = 1_000
+    consolidate_every: int | None = 1_000
     """steps between two consolidations; None: at the switches the agent is told of"""
     epsilon: float = 0.1
 
@@ -97,10 +107,14 @@ class PTQ:
     def name(self) -> str:
         return "PT-Q"
 
-    def make(self, spaces: Spaces, tasks: int) -> Made:
+    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
         del tasks
-        agent = pt_q(_table(self.name, spaces), epsilon_greedy(self.epsilon), rhythm=_rhythm(self.period))
-        return Made(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
+        agent = pt_q(
+            _table(self.name, spaces),
+            epsilon_greedy(self.epsilon),
+            consolidate_every=_consolidate_every(self.consolidate_every),
+        )
+        return BuiltAgent(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,10 +126,10 @@ class Deep:
     batch: int = 64
     replay: int = 10_000
     """how many transitions are remembered"""
-    target_period: int | None = 200
+    target_every: int | None = 200
     """steps between two copies to the target network"""
     epsilon: float = 0.1
-    optimiser: str = "adam"
+    optimizer: str = "adam"
     scale: float | None = None
     """observations are divided by this; None: images of bytes by the largest value their space allows, others by nothing"""
 
@@ -124,7 +138,7 @@ class Deep:
 
     @property
     def training(self) -> Training:
-        return Training(self.optimiser, self.batch, self.replay, self.target_period)
+        return Training(self.optimizer, self.batch, self.replay, self.target_every)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +160,7 @@ class DQN(Deep):
     def name(self) -> str:
         return "DQN-multihead" if self.multihead else "DQN-reset" if self.reset else "DQN"
 
-    def make(self, spaces: Spaces, tasks: int) -> Made:
+    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
         if self.multihead and tasks < 2:
             raise UserError("DQN-multihead has a head for each task: it needs a stream of several tasks (Switches)")
         heads = tasks if self.multihead else 1
@@ -155,10 +169,10 @@ class DQN(Deep):
             epsilon_greedy(self.epsilon),
             _example(spaces),
             self.training,
-            resetting(self.reset) if self.reset or self.multihead else None,
+            (reset_all() if self.reset else clear_replay()) if self.reset or self.multihead else None,
             heads,
         )
-        return Made(agent, TDHypers(self.lr))
+        return BuiltAgent(agent, TDHypers(self.lr))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,44 +183,50 @@ class PTDQN(Deep):
     transient_lr: float = 1e-3
     decay: float = 0.75
     """what is left of the transient weights after they were consolidated; 0 draws them anew"""
-    period: int | None = 5_000
+    consolidate_every: int | None = 5_000
     """steps between two consolidations; None: at the switches the agent is told of, where it also empties its memory"""
-    permanent_optimiser: str = "sgd"
+    permanent_optimizer: str = "sgd"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.period is not None and self.period < self.batch:
-            raise UserError(f"a period of {self.period} steps fills no batch of {self.batch}: make one of them fit")
+        if self.consolidate_every is not None and self.consolidate_every < self.batch:
+            raise UserError(
+                f"a period of {self.consolidate_every} steps fills no batch of {self.batch}: make one of them fit"
+            )
 
     @property
     def name(self) -> str:
         return "PT-DQN"
 
-    def make(self, spaces: Spaces, tasks: int) -> Made:
+    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
         del tasks
-        told = self.period is None
+        boundaries_known = self.consolidate_every is None
         agent = deep_agent(
             CONTROL,
-            side_by_side(*(_network(self, spaces, spaces.actions) for _ in range(2))),
+            separate_networks(*(_network(self, spaces, spaces.actions) for _ in range(2))),
             epsilon_greedy(self.epsilon),
             _example(spaces),
             self.training,
             # Weights that are all zero would never move again: nothing left means drawn anew.
-            Forgetting(DECAY if self.decay > 0 else REDRAW, replay=told, moments=told or self.decay == 0),
+            OnConsolidate(
+                DECAY if self.decay > 0 else REINIT,
+                replay=boundaries_known,
+                opt_state=boundaries_known or self.decay == 0,
+            ),
             Consolidation(
-                self.permanent_optimiser,
+                self.permanent_optimizer,
                 self.batch,
-                buffer=max(self.period or self.replay, self.batch),
+                buffer=max(self.consolidate_every or self.replay, self.batch),
                 in_order=True,
-                most_batches=None,
+                max_batches=None,
                 cache=True,
             ),
-            _rhythm(self.period),
+            _consolidate_every(self.consolidate_every),
         )
-        return Made(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
+        return BuiltAgent(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
 
 
-KNOWN: dict[str, Callable[[], Recipe]] = {
+KNOWN: dict[str, Callable[[], AgentConfig]] = {
     "Q": Q,
     "Q-reset": lambda: Q(reset=True),
     "PT-Q": PTQ,
@@ -217,33 +237,33 @@ KNOWN: dict[str, Callable[[], Recipe]] = {
     "DQN-large-buffer": lambda: DQN(replay=LARGE * DQN.replay),
     "Random": Random,
 }
-RECIPES: dict[str, type] = {kind.__name__: kind for kind in (Random, Q, PTQ, DQN, PTDQN)}
+CONFIGS: dict[str, type] = {kind.__name__: kind for kind in (Random, Q, PTQ, DQN, PTDQN)}
 
 
 def is_ours(guest: Any) -> bool:
     """Whether it can be written down and made again from that."""
-    return type(guest) in RECIPES.values()
+    return type(guest) in CONFIGS.values()
 
 
-def named(name: str) -> Recipe:
+def config_named(name: str) -> AgentConfig:
     """The recipe of that name, with our values."""
     if name not in KNOWN:
         raise unknown("agent", name, KNOWN)
     return KNOWN[name]()
 
 
-def _check_numbers(recipe: Any) -> None:
+def _check_numbers(config: Any) -> None:
     """Refuses numbers that can only be a mistake, when they are written down; makes NumPy's numbers plain, as files need them."""
-    for field in dataclasses.fields(recipe):
-        value: Any = getattr(recipe, field.name)
+    for field in dataclasses.fields(config):
+        value: Any = getattr(config, field.name)
         if field.name == "hidden":
             value = tuple(np.asarray(value).ravel().tolist())
         elif isinstance(value, np.generic):
             value = value.item()
-        object.__setattr__(recipe, field.name, value)
+        object.__setattr__(config, field.name, value)
         if field.name.endswith("lr") or field.name == "decay":
             check_hyper(field.name, value)
-        elif field.name in ("batch", "replay", "target_period", "period"):
+        elif field.name in ("batch", "replay", "target_every", "consolidate_every"):
             if value is not None and value < 1:
                 raise UserError(f"{field.name} must be at least 1; got {value}")
         elif field.name == "epsilon":
@@ -254,15 +274,15 @@ def _check_numbers(recipe: Any) -> None:
             raise UserError(f"observations can only be divided by a number above 0; got scale={value}")
 
 
-def _rhythm(period: int | None) -> Rhythm:
-    return AT_SWITCH if period is None else Steps(period)
+def _consolidate_every(consolidate_every: int | None) -> ConsolidateEvery:
+    return AT_SWITCH if consolidate_every is None else Steps(consolidate_every)
 
 
 def _table(name: str, spaces: Spaces) -> Value:
-    if spaces.kind != NUMBER:
+    if spaces.kind != DISCRETE:
         raise UserError(
             f"{name} keeps a table and needs observations that are numbers of states (Discrete); these are {spaces.kind}s of shape "
-            f"{spaces.given}: take DQN or PT-DQN"
+            f"{spaces.env_shape}: take DQN or PT-DQN"
         )
     return linear(one_hot(spaces.states), spaces.actions)
 
@@ -271,17 +291,17 @@ def _example(spaces: Spaces) -> jax.Array:
     return jnp.zeros(spaces.shape, spaces.dtype)
 
 
-def _network(recipe: Deep, spaces: Spaces, outputs: int) -> Network:
+def _network(config: Deep, spaces: Spaces, outputs: int) -> Network:
     """Dense layers; before them one input per state for numbers, and convolutions for images."""
     layers: list[Layer] = []
-    if spaces.kind == NUMBER:
+    if spaces.kind == DISCRETE:
         layers.append(_numbers(spaces.states))
-    elif (scale := recipe.scale or (spaces.brightest if (spaces.kind, spaces.dtype) == (IMAGE, "uint8") else 1)) != 1:
+    elif (scale := config.scale or (spaces.max_value if (spaces.kind, spaces.dtype) == (IMAGE, "uint8") else 1)) != 1:
         layers.append(_divided(scale))
     if spaces.kind == IMAGE:
         layers += _convolutions(min(spaces.shape[:2]))
     layers.append(flatten())
-    for units in recipe.hidden:
+    for units in config.hidden:
         layers += [dense(units, "uniform"), relu()]
     return sequence([*layers, dense(outputs, "uniform")], spaces.shape)
 
@@ -303,4 +323,6 @@ def _numbers(states: int) -> Layer:
 
 
 def _divided(scale: float) -> Layer:
-    return Layer(f"divided by {scale:g}", lambda given: given, lambda *_: (), lambda _, x: x / scale, window=(1, 1))
+    return Layer(
+        f"divided by {scale:g}", lambda env_shape: env_shape, lambda *_: (), lambda _, x: x / scale, window=(1, 1)
+    )

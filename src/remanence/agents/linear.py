@@ -39,9 +39,9 @@ class Value(NamedTuple):
     init: Callable[[Key], Any]
     apply: Callable[[Any, Array], Array]
     """(weights, obs) -> [outputs]"""
-    nudge: Callable[[Any, Array, int | Array, Array], Any]
+    add_scaled_gradient: Callable[[Any, Array, int | Array, Array], Any]
     """(weights, obs, output, amount) -> weights + amount ∇ apply(weights, obs)[output]"""
-    settle: Callable[[Any, Any, Any, float | Array], Any] | None = None
+    closed_form_step: Callable[[Any, Any, Any, float | Array], Any] | None = None
     """(weights, target, visits, lr) -> weights after so many steps of size lr towards the target; in a table, where the order
     of steps does not matter"""
 
@@ -62,14 +62,14 @@ def linear(features: Features, outputs: int = 1) -> Value:
             return weights[index[0]] * strength[0]
         return jnp.dot(strength, weights[index], precision=jax.lax.Precision.HIGHEST)
 
-    def nudge(weights: Array, obs: Array, output: int | Array, amount: Array) -> Array:
+    def add_scaled_gradient(weights: Array, obs: Array, output: int | Array, amount: Array) -> Array:
         index, strength = features.encode(obs)
         return weights.at[index, output].add(amount * strength)
 
-    def settle(weights: Array, target: Array, visits: Array, lr: float | Array) -> Array:
+    def closed_form_step(weights: Array, target: Array, visits: Array, lr: float | Array) -> Array:
         return weights + (1.0 - _power(1.0 - lr, visits)) * (target - weights)
 
-    return Value(init, apply, nudge, settle if features.one_hot else None)
+    return Value(init, apply, add_scaled_gradient, closed_form_step if features.one_hot else None)
 
 
 def one_hot(states: int) -> Features:

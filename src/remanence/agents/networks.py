@@ -90,11 +90,11 @@ def stacked(first: Network, second: Network) -> Network:
     )
 
 
-def of_table(layers: Sequence[Layer], table: np.ndarray) -> Network:
+def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
     """The same layers for the rows of a table of images, [rows, *input]: `apply` takes no observations but gives all rows.
 
     Where a world has few states, a batch meets each of them several times, and pictures of them are mostly alike. So every row is
-    computed once, and looked up at the very end (`parts.by_number`); and the layers that see only a small window of an image
+    computed once, and looked up at the very end (`parts.index_rows`); and the layers that see only a small window of an image
     (the leading convolutions, activations and poolings) are computed once for every window that is different from the
     others. The numbers are the same.
     """

@@ -17,11 +17,11 @@ import jax.numpy as jnp
 from jax import Array
 from jax.typing import ArrayLike
 
-from remanence.agents.base import AT_SWITCH, Agent, Rhythm
+from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery
 from remanence.agents.behaviour import Behaviour
 from remanence.agents.linear import Value
-from remanence.agents.td import CONTROL, PREDICTION, Problem, improve
-from remanence.agents.visits import counted, listed
+from remanence.agents.td import CONTROL, PREDICTION, Problem, td_update
+from remanence.agents.visits import visit_buffer, visit_counts
 from remanence.core.types import Key, Transition
 from remanence.updates import decayed
 
@@ -40,7 +40,7 @@ class PTState(NamedTuple):
     permanent: Any  # weights of V^P
     transient: Any  # weights of V^T
     visited: Any  # visits since the last consolidation (the paper's buffer B)
-    lost: Array  # [] visits a full buffer dropped before they were consolidated
+    dropped: Array  # [] visits a full buffer dropped before they were consolidated
 
 
 def on_top_of(value: Value, permanent: Any) -> Value:
@@ -57,10 +57,10 @@ def pt_td(
     behaviour: Behaviour,
     example_obs: ArrayLike = 0,
     buffer: int | None = None,
-    rhythm: Rhythm = AT_SWITCH,
+    consolidate_every: ConsolidateEvery = AT_SWITCH,
 ) -> Agent:
     """PT-TD (Algorithm 1), and its general form: any rhythm of consolidation, any decay. See `permanent_transient`."""
-    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, rhythm)
+    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every)
 
 
 def pt_q(
@@ -68,11 +68,11 @@ def pt_q(
     behaviour: Behaviour,
     example_obs: ArrayLike = 0,
     buffer: int | None = None,
-    rhythm: Rhythm = AT_SWITCH,
+    consolidate_every: ConsolidateEvery = AT_SWITCH,
     clear: bool = True,
 ) -> Agent:
     """PT-Q-learning: semi-continual (Algorithm 3) at told switches, continual (Algorithm 2) in any other rhythm."""
-    return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, rhythm, clear)
+    return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, consolidate_every, clear)
 
 
 def permanent_transient(
@@ -81,7 +81,7 @@ def permanent_transient(
     behaviour: Behaviour,
     example_obs: ArrayLike,
     buffer: int | None,
-    rhythm: Rhythm,
+    consolidate_every: ConsolidateEvery,
     clear: bool = True,
 ) -> Agent:
     """An agent in two parts, each with weights of its own, around the learner of `td.py`.
@@ -94,12 +94,14 @@ def permanent_transient(
         rhythm: when to consolidate; at observed switches, or every k episodes or steps.
         clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
     """
-    visits = counted(problem, value) if buffer is None else listed(problem, value, example_obs, buffer, clear)
+    visits = (
+        visit_counts(problem, value) if buffer is None else visit_buffer(problem, value, example_obs, buffer, clear)
+    )
 
     def init(key: Key, hypers: PTHypers) -> PTState:
         del hypers
         k_permanent, k_transient = jax.random.split(key)
-        return PTState(value.init(k_permanent), value.init(k_transient), visits.begin(key), jnp.int32(0))
+        return PTState(value.init(k_permanent), value.init(k_transient), visits.init(key), jnp.int32(0))
 
     def act(state: PTState, hypers: PTHypers, obs: Array, key: Key) -> Array:
         return behaviour(on_top_of(value, state.permanent).apply(state.transient, obs), hypers, key)
@@ -108,18 +110,18 @@ def permanent_transient(
         del key
         combined = on_top_of(value, state.permanent)
         return state._replace(
-            transient=improve(problem, combined, state.transient, hypers.transient_lr, transition),
-            visited=visits.note(state.visited, transition),
+            transient=td_update(problem, combined, state.transient, hypers.transient_lr, transition),
+            visited=visits.add(state.visited, transition),
         )
 
     def consolidate(state: PTState, hypers: PTHypers, key: Key) -> PTState:
         """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
         del key
         return PTState(
-            permanent=visits.absorb(state.visited, state.permanent, state.transient, hypers.permanent_lr),
+            permanent=visits.permanent_update(state.visited, state.permanent, state.transient, hypers.permanent_lr),
             transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
-            visited=visits.forget(state.visited),
-            lost=state.lost + visits.lost(state.visited),
+            visited=visits.after_consolidation(state.visited),
+            dropped=state.dropped + visits.dropped(state.visited),
         )
 
     def inspect(state: PTState, obs: Array) -> dict[str, Array]:
@@ -132,7 +134,7 @@ def permanent_transient(
         learn,
         consolidate,
         inspect,
-        rhythm,
-        samples_lost=lambda state: state.lost,
+        consolidate_every,
+        samples_dropped=lambda state: state.dropped,
         workload=lambda state: visits.workload(state.visited),
     )

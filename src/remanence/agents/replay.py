@@ -1,7 +1,7 @@
 """Experience replay: a ring of transitions, packed and stacked as needed, as pure functions.
 
 Binary observations are kept as bits. With several frames per input, every frame is kept once and stacks are put together when
-sampled; frames from before the episode are zero, and transitions whose earlier frames are gone are not sampled or not `whole`.
+sampled; frames from before the episode are zero, and transitions whose earlier frames are gone are not sampled or not `valid`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from remanence.agents import ring as rings
 from remanence.agents.ring import Ring
 from remanence.core.errors import UserError, unknown
-from remanence.core.masking import longest
+from remanence.core.masking import max_over_lanes
 from remanence.core.types import Key
 
 
@@ -31,12 +31,12 @@ class Codec(NamedTuple):
     example: Array  # packed
 
 
-class Seen(NamedTuple):
+class Frame(NamedTuple):
     """A state as the agent saw it."""
 
     frame: Array  # [*frame]
     before: Array  # []  frames that came before it in the episode
-    known: Any = ()  # what else is kept of it
+    cached: Any = ()  # what else is kept of it
 
 
 class Sample(NamedTuple):
@@ -45,10 +45,10 @@ class Sample(NamedTuple):
     slots: Array  # [batch] where they lie in the ring
     obs: Array  # [batch, *input]
     next_obs: Array  # [batch, *input]
-    known: Any  # leaves [batch, ...]
-    next_known: Any
+    cached: Any  # leaves [batch, ...]
+    next_cached: Any
     extras: Any
-    whole: Array  # [batch] False where the next state, or a frame of this one, is not known
+    valid: Array  # [batch] False where the next state, or a frame of this one, is not known
 
 
 def codec(example: ArrayLike) -> Codec:
@@ -70,7 +70,7 @@ class Replay(NamedTuple):
     """What is remembered of transitions, as functions of a ring."""
 
     begin: Callable[[], Ring]
-    note: Callable[[Ring, Seen, Seen, Any, Array, Array], Ring]
+    add: Callable[[Ring, Frame, Frame, Any, Array, Array], Ring]
     """(ring, state, next state, extras, whether the episode was cut off there [], real) -> ring"""
     sample: Callable[[Ring, Key, int], Sample]
     read: Callable[[Ring, Array], Sample]
@@ -79,7 +79,7 @@ class Replay(NamedTuple):
     """(ring, inputs [block, *input] -> what is known of these states, block) -> ring with all of that computed anew"""
 
 
-APART, CHAINED, WITHOUT = "apart", "chained", "without"
+SEPARATE, IMPLICIT, NONE = "apart", "chained", "without"
 
 
 def make_replay(
@@ -88,8 +88,8 @@ def make_replay(
     capacity: int,
     frames: int = 1,
     replace: bool = True,
-    following: str = APART,
-    known: Any = (),
+    next_obs_storage: str = SEPARATE,
+    cached: Any = (),
 ) -> Replay:
     """A memory of the last `capacity` transitions.
 
@@ -100,7 +100,7 @@ def make_replay(
         replace: whether one transition may be drawn twice for the same batch.
         following: how the next state is kept. "apart": beside each state. "chained": it is the state of the transition that
             came after, which takes half of the room; but a transition at which an episode was cut off (not ended: there its
-            next state does not matter) is then not `whole`. "without": not at all, `next_obs` of a sample is `obs`.
+            next state does not matter) is then not `valid`. "without": not at all, `next_obs` of a sample is `obs`.
         known: what else is kept of each state.
     """
     if capacity < 1:
@@ -109,85 +109,85 @@ def make_replay(
         raise UserError(f"an input needs at least one frame; got {frames}")
     if frames > 1 and np.ndim(example) < 1:
         raise UserError("frames that are single numbers cannot be stacked")
-    if following not in (APART, CHAINED, WITHOUT):
-        raise unknown("way to keep the next state", following, (APART, CHAINED, WITHOUT))
-    kept, chained = codec(example), following == CHAINED
-    slots_in_all = capacity + chained  # in a chain, the state that is to come has a place too
+    if next_obs_storage not in (SEPARATE, IMPLICIT, NONE):
+        raise unknown("way to keep the next state", next_obs_storage, (SEPARATE, IMPLICIT, NONE))
+    kept, implicit = codec(example), next_obs_storage == IMPLICIT
+    slots_in_all = capacity + implicit  # in a chain, the state that is to come has a place too
 
     def begin() -> Ring:
-        state: dict[str, Any] = {"frame": kept.example, "known": known}
+        state: dict[str, Any] = {"frame": kept.example, "cached": cached}
         if frames > 1:
             state["before"] = np.int8(0)
         item = {"now": state, "extras": extras}
-        if following == APART:
-            item["next"] = {"frame": kept.example, "known": known}
-        if chained:
+        if next_obs_storage == SEPARATE:
+            item["next"] = {"frame": kept.example, "cached": cached}
+        if implicit:
             item["cut"] = np.bool_(False)
         return rings.make_ring(item, slots_in_all)
 
-    def packed(seen: Seen) -> dict[str, Any]:
-        state = {"frame": kept.pack(seen.frame), "known": seen.known}
+    def packed(seen: Frame) -> dict[str, Any]:
+        state = {"frame": kept.pack(seen.frame), "cached": seen.cached}
         if frames > 1:
             state["before"] = jnp.minimum(seen.before, frames - 1).astype(jnp.int8)
         return state
 
-    def note(ring: Ring, now: Seen, then: Seen, extras: Any, cut: Array, real: Array) -> Ring:
+    def add(ring: Ring, now: Frame, then: Frame, extras: Any, cut: Array, valid: Array) -> Ring:
         item = {"now": packed(now), "extras": extras}
-        if following == APART:
-            item["next"] = {"frame": kept.pack(then.frame), "known": then.known}
-        if not chained:
-            return rings.append(ring, item, real)
-        ring = rings.append(ring, {**item, "cut": cut}, real)
+        if next_obs_storage == SEPARATE:
+            item["next"] = {"frame": kept.pack(then.frame), "cached": then.cached}
+        if not implicit:
+            return rings.append(ring, item, valid)
+        ring = rings.append(ring, {**item, "cut": cut}, valid)
         ahead = rings.append(
-            ring._replace(items=ring.items["now"]), packed(then), real
+            ring._replace(items=ring.items["now"]), packed(then), valid
         )  # counts only once noted itself
         return ring._replace(items={**ring.items, "now": ahead.items})
 
     def gather(ring: Ring, ages: Array) -> Sample:
         slots = (rings.overwritten(ring) + ages) % slots_in_all
         items = jax.tree.map(lambda leaf: leaf[slots], ring.items)
-        now, whole = items["now"], jnp.ones(ages.shape, bool)
+        now, valid = items["now"], jnp.ones(ages.shape, bool)
         then = items.get("next", now)
-        if chained:
+        if implicit:
             then = jax.tree.map(lambda leaf: leaf[(slots + 1) % slots_in_all], ring.items["now"])
-            whole = ~items["cut"]
+            valid = ~items["cut"]
         if frames == 1:
             obs, next_obs = kept.unpack(now["frame"]), kept.unpack(then["frame"])
-            return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
+            return Sample(slots, obs, next_obs, now["cached"], then["cached"], items["extras"], valid)
         back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
         there = (back <= now["before"][:, None]) & (back <= ages[:, None])
-        whole &= now["before"] <= ages  # else it began before the memory was emptied
+        valid &= now["before"] <= ages  # else it began before the memory was emptied
         earlier = ring.items["now"]["frame"][(slots[:, None] - back) % slots_in_all]
         earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
-        seen = [earlier, now["frame"][:, None], *([] if following == WITHOUT else [then["frame"][:, None]])]
+        seen = [earlier, now["frame"][:, None], *([] if next_obs_storage == NONE else [then["frame"][:, None]])]
         stack = kept.unpack(jnp.concatenate(seen, axis=1))
         obs = join_frames(stack[:, :frames])
-        next_obs = obs if following == WITHOUT else join_frames(stack[:, 1:])
-        return Sample(slots, obs, next_obs, now["known"], then["known"], items["extras"], whole)
+        next_obs = obs if next_obs_storage == NONE else join_frames(stack[:, 1:])
+        return Sample(slots, obs, next_obs, now["cached"], then["cached"], items["extras"], valid)
 
     def sample(ring: Ring, key: Key, batch: int) -> Sample:
-        gone = jnp.maximum(ring.count - capacity, 0)
+        overwritten = jnp.maximum(ring.count - capacity, 0)
         # The oldest ones lack their earlier frames, and in a chain the state to come lies where the very oldest was.
-        skipped = gone - rings.overwritten(ring) + jnp.where(gone > 0, frames - 1, 0)
+        skipped = overwritten - rings.overwritten(ring) + jnp.where(overwritten > 0, frames - 1, 0)
         choose = draw if replace else draw_distinct
         return gather(ring, skipped + choose(key, rings.size(ring) - skipped, batch))
 
     def refresh(ring: Ring, believe: Callable[[Array], Any], block: int) -> Ring:
-        states = rings.size(ring) + chained
+        states = rings.size(ring) + implicit
 
         def some(i: Array, ring: Ring) -> Ring:
             sample = gather(ring, jnp.minimum(i * block + jnp.arange(block), jnp.maximum(states - 1, 0)))
             items = dict(ring.items)
-            for name, obs in (("now", sample.obs), ("next", sample.next_obs))[: 1 + (following == APART)]:
+            for name, obs in (("now", sample.obs), ("next", sample.next_obs))[: 1 + (next_obs_storage == SEPARATE)]:
                 fresh = jax.tree.map(
-                    lambda leaf, value: leaf.at[sample.slots].set(value), items[name]["known"], believe(obs)
+                    lambda leaf, value: leaf.at[sample.slots].set(value), items[name]["cached"], believe(obs)
                 )
-                items[name] = {**items[name], "known": fresh}
+                items[name] = {**items[name], "cached": fresh}
             return ring._replace(items=items)
 
-        return jax.lax.fori_loop(0, longest(-(-states // block)), some, ring)
+        return jax.lax.fori_loop(0, max_over_lanes(-(-states // block)), some, ring)
 
-    return Replay(begin, note, sample, gather, refresh)
+    return Replay(begin, add, sample, gather, refresh)
 
 
 def join_frames(stack: Array) -> Array:
@@ -203,11 +203,11 @@ def draw(key: Key, size: Array, batch: int) -> Array:
 
 def draw_distinct(key: Key, size: Array, batch: int) -> Array:
     """[batch] distinct numbers below `size`, every set equally likely (Floyd's way); needs size ≥ batch."""
-    luck = jax.random.uniform(key, (batch,))
+    u = jax.random.uniform(key, (batch,))
 
     def choose(i: Array, chosen: Array) -> Array:
         top = size - batch + i
-        number = jnp.clip((luck[i] * (top + 1)).astype(jnp.int32), 0, top)
+        number = jnp.clip((u[i] * (top + 1)).astype(jnp.int32), 0, top)
         taken = jnp.any((chosen == number) & (jnp.arange(batch) < i))
         return chosen.at[i].set(jnp.where(taken, top, number))
 

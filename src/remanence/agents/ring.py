@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.core.masking import longest
+from remanence.core.masking import max_over_lanes
 
 
 class Ring(NamedTuple):
@@ -33,11 +33,11 @@ def capacity(ring: Ring) -> int:
     return jax.tree.leaves(ring.items)[0].shape[0] - 1
 
 
-def append(ring: Ring, item: Any, real: Array) -> Ring:
-    """Adds `item`, over the oldest one if the ring is full; does nothing visible unless `real`."""
-    slot = jnp.where(real, ring.count % capacity(ring), capacity(ring))
+def append(ring: Ring, item: Any, valid: Array) -> Ring:
+    """Adds `item`, over the oldest one if the ring is full; does nothing visible unless `valid`."""
+    slot = jnp.where(valid, ring.count % capacity(ring), capacity(ring))
     items = jax.tree.map(lambda leaf, value: leaf.at[slot].set(jnp.asarray(value, leaf.dtype)), ring.items, item)
-    return Ring(items, ring.count + real)
+    return Ring(items, ring.count + valid)
 
 
 def size(ring: Ring) -> Array:
@@ -55,17 +55,17 @@ def read(ring: Ring, age: Array) -> Any:
     return jax.tree.map(lambda leaf: leaf[slot], ring.items)
 
 
-def fold(absorb: Callable[[Any, Any, Array], Any], start: Any, ring: Ring) -> Any:
+def fold(update: Callable[[Any, Any, Array], Any], start: Any, ring: Ring) -> Any:
     """Reads the ring once, oldest item first: `state = absorb(state, item, real)` for each.
 
-    Lanes hold different numbers of items. All read as many as the fullest one, and `absorb` must leave its state alone
-    when `real` is False: selecting between old and new state for each item would copy whole tables.
+    Lanes hold different numbers of items. All read as many as the fullest one, and `update` must leave its state alone
+    when `valid` is False: selecting between old and new state for each item would copy whole tables.
     """
 
     def body(age: Array, state: Any) -> Any:
-        return absorb(state, read(ring, age), age < size(ring))
+        return update(state, read(ring, age), age < size(ring))
 
-    return jax.lax.fori_loop(0, longest(size(ring)), body, start)
+    return jax.lax.fori_loop(0, max_over_lanes(size(ring)), body, start)
 
 
 def emptied(ring: Ring) -> Ring:

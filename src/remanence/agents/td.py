@@ -38,17 +38,17 @@ class TDHypers:
     lr: float | Array
 
 
-def improve(problem: Problem, value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
+def td_update(problem: Problem, value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
     """One semi-gradient step:  w ← w + α δ_t ∇v(S_t)
 
     For prediction v is the state value (paper, §2, and Eq. 5 when `value` is V^P + V^T); for control it is the value of the
     action taken, and the next state counts with its best action (Q-learning; App. A when `value` is Q^P + Q^T).
     """
     output = problem.output(transition.action)
-    now = value.apply(weights, transition.obs)[output]
-    then = problem.bootstrap(value.apply(weights, transition.next_obs))
-    error = td_error(now, transition.reward, transition.discount, then)
-    return value.nudge(weights, transition.obs, output, jnp.where(transition.real, lr * error, 0.0))
+    value_now = value.apply(weights, transition.obs)[output]
+    next_value = problem.bootstrap(value.apply(weights, transition.next_obs))
+    error = td_error(value_now, transition.reward, transition.discount, next_value)
+    return value.add_scaled_gradient(weights, transition.obs, output, jnp.where(transition.valid, lr * error, 0.0))
 
 
 def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) -> Agent:
@@ -61,7 +61,7 @@ def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) 
 
     def learn(weights: Any, hypers: TDHypers, transition: Transition, key: Key) -> Any:
         del key
-        return improve(problem, value, weights, hypers.lr, transition)
+        return td_update(problem, value, weights, hypers.lr, transition)
 
     def consolidate(weights: Any, hypers: TDHypers, key: Key) -> Any:
         return init(key, hypers) if reset else weights
@@ -69,7 +69,7 @@ def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) 
     def inspect(weights: Any, obs: Array) -> dict[str, Array]:
         return {"value": value.apply(weights, obs)}
 
-    return Agent(init, act, learn, consolidate, inspect, rhythm=AT_SWITCH if reset else None)
+    return Agent(init, act, learn, consolidate, inspect, consolidate_every=AT_SWITCH if reset else None)
 
 
 def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:

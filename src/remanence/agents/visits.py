@@ -19,18 +19,18 @@ from remanence.core.types import Key, Transition
 from remanence.updates import permanent_error
 
 
-class Visits(NamedTuple):
+class VisitMemory(NamedTuple):
     """A memory of visits, as pure functions over its state."""
 
-    begin: Callable[[Key], Any]
-    note: Callable[[Any, Transition], Any]
-    absorb: Callable[[Any, Any, Any, float | Array], Any]  # (visits, permanent, transient, lr) -> permanent
-    forget: Callable[[Any], Any]  # what is left after consolidation
-    lost: Callable[[Any], Array]  # how many visits could not be kept
-    workload: Callable[[Any], Array]  # how long `absorb` would take now
+    init: Callable[[Key], Any]
+    add: Callable[[Any, Transition], Any]
+    permanent_update: Callable[[Any, Any, Any, float | Array], Any]  # (visits, permanent, transient, lr) -> permanent
+    after_consolidation: Callable[[Any], Any]  # what is left after consolidation
+    dropped: Callable[[Any], Array]  # how many visits could not be kept
+    workload: Callable[[Any], Array]  # how long `permanent_update` would take now
 
 
-def counted(problem: Problem, value: Value) -> Visits:
+def visit_counts(problem: Problem, value: Value) -> VisitMemory:
     """For tables: how often each entry was visited. Exact, and nothing is ever lost.
 
     In a table, visits to one entry do not disturb the others, and each brings it the same share ᾱ of the way to a target that
@@ -40,28 +40,28 @@ def counted(problem: Problem, value: Value) -> Visits:
 
     so one pass over the buffer needs no buffer.
     """
-    if value.settle is None:
+    if value.closed_form_step is None:
         raise UserError("only a table can do without a buffer: say how many samples it may hold")
-    settle = value.settle
+    closed_form_step = value.closed_form_step
 
-    def note(visits: Any, transition: Transition) -> Any:
-        once = jnp.where(transition.real, 1.0, 0.0)
-        return value.nudge(visits, transition.obs, problem.output(transition.action), once)
+    def add(visits: Any, transition: Transition) -> Any:
+        once = jnp.where(transition.valid, 1.0, 0.0)
+        return value.add_scaled_gradient(visits, transition.obs, problem.output(transition.action), once)
 
-    def absorb(visits: Any, permanent: Any, transient: Any, lr: float | Array) -> Any:
-        return settle(permanent, permanent + transient, visits, lr)
+    def permanent_update(visits: Any, permanent: Any, transient: Any, lr: float | Array) -> Any:
+        return closed_form_step(permanent, permanent + transient, visits, lr)
 
-    return Visits(
-        begin=lambda key: jnp.zeros_like(value.init(key)),
-        note=note,
-        absorb=absorb,
-        forget=jnp.zeros_like,
-        lost=lambda _: jnp.int32(0),
+    return VisitMemory(
+        init=lambda key: jnp.zeros_like(value.init(key)),
+        add=add,
+        permanent_update=permanent_update,
+        after_consolidation=jnp.zeros_like,
+        dropped=lambda _: jnp.int32(0),
         workload=lambda _: jnp.int32(1),
     )
 
 
-def listed(problem: Problem, value: Value, example_obs: ArrayLike, capacity: int, clear: bool) -> Visits:
+def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacity: int, clear: bool) -> VisitMemory:
     """For any value function: the visits themselves, absorbed one by one in their order.
 
     Args:
@@ -72,26 +72,26 @@ def listed(problem: Problem, value: Value, example_obs: ArrayLike, capacity: int
     if capacity < 1:
         raise UserError(f"a buffer must hold at least one sample; got {capacity}")
 
-    def note(ring: Ring, transition: Transition) -> Ring:
-        return rings.append(ring, (transition.obs, problem.output(transition.action)), transition.real)
+    def add(ring: Ring, transition: Transition) -> Ring:
+        return rings.append(ring, (transition.obs, problem.output(transition.action)), transition.valid)
 
-    def absorb(ring: Ring, permanent: Any, transient: Any, lr: float | Array) -> Any:
+    def permanent_update(ring: Ring, permanent: Any, transient: Any, lr: float | Array) -> Any:
         before = permanent  # frozen: the targets do not move during the pass
 
-        def absorb_one(permanent: Any, visit: tuple[Array, Array], real: Array) -> Any:
+        def update_one(permanent: Any, visit: tuple[Array, Array], valid: Array) -> Any:
             obs, output = visit
             target = (value.apply(before, obs) + value.apply(transient, obs))[output]
             error = permanent_error(target, value.apply(permanent, obs)[output])
-            return value.nudge(permanent, obs, output, jnp.where(real, lr * error, 0.0))
+            return value.add_scaled_gradient(permanent, obs, output, jnp.where(valid, lr * error, 0.0))
 
-        return rings.fold(absorb_one, permanent, ring)
+        return rings.fold(update_one, permanent, ring)
 
-    return Visits(
-        begin=lambda _: rings.make_ring((example_obs, np.int8(0)), capacity),
-        note=note,
-        absorb=absorb,
-        forget=rings.emptied if clear else lambda ring: ring,
+    return VisitMemory(
+        init=lambda _: rings.make_ring((example_obs, np.int8(0)), capacity),
+        add=add,
+        permanent_update=permanent_update,
+        after_consolidation=rings.emptied if clear else lambda ring: ring,
         # A buffer that is never cleared is meant to keep the newest visits only: nothing is lost there.
-        lost=rings.overwritten if clear else lambda _: jnp.int32(0),
+        dropped=rings.overwritten if clear else lambda _: jnp.int32(0),
         workload=rings.size,
     )

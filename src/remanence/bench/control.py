@@ -35,7 +35,7 @@ def run(progress: Callable[[str], None]) -> Report:
     for agent, group in lanes_of_sweep(plan, SEEDS):
         driver = make_driver(plan, agent)
         progress(f"{group[0].contender}: {len(group)} lanes")
-        for some in driver.as_they_finish(
+        for some in driver.iter_finished(
             [lane.hypers for lane in group], [lane.seed for lane in group], at_once=plan.lanes_at_once
         ):
             for number, outcome in some.items():
@@ -84,7 +84,7 @@ def _usual_rate(hypers: PTHypers) -> tuple[float, list[float]]:
     return steps / (time.perf_counter() - started), scores
 
 
-def _life(hypers: PTHypers, seed: int, episodes: int = 500, span: int = 50) -> tuple[int, float]:
+def _life(hypers: PTHypers, seed: int, episodes: int = 500, segment_length: int = 50) -> tuple[int, float]:
     """One life of PT-Q (paper, Algorithm 2), step by step."""
     rng = np.random.default_rng(seed)
     permanent, transient = np.zeros((GRID.num_states, 4)), np.zeros((GRID.num_states, 4))
@@ -93,7 +93,7 @@ def _life(hypers: PTHypers, seed: int, episodes: int = 500, span: int = 50) -> t
     visited: list[tuple[int, int]] = []
     steps, returns = 0, 0.0
     for episode in range(episodes):
-        rewards = SWAPPED_REWARDS[episode // span % 2]
+        rewards = SWAPPED_REWARDS[episode // segment_length % 2]
         state, done, weight = GRID.cell(GRID.start), False, 1.0
         while not done:
             values = permanent[state] + transient[state]

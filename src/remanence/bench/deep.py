@@ -1,7 +1,7 @@
 """Deep updates: how much of the machine's own matrix product they reach, how long a step takes, what a lane weighs.
 
 Useful operations are those of the update as written down: a forward pass for the targets, one for the values, the gradients of all
-weights and of all hidden layers. Acting, sampling, the optimiser and everything around them count as time but not as work.
+weights and of all hidden layers. Acting, sampling, the optimizer and everything around them count as time but not as work.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from jax import Array
 
 from remanence.agents import Agent, PTHypers, TDHypers
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.composition import alone, side_by_side, two_heads
-from remanence.agents.dqn import DECAY, Consolidation, DeepState, Forgetting, Training, deep_agent
+from remanence.agents.composition import separate_networks, shared_trunk, single
+from remanence.agents.dqn import DECAY, Consolidation, DeepState, OnConsolidate, Training, deep_agent
 from remanence.agents.networks import Network, mlp, stacked
 from remanence.agents.td import CONTROL
 from remanence.bench.measure import Report, Row, peak_memory
-from remanence.core.tree_utils import bytes_of
+from remanence.core.tree_utils import tree_nbytes
 from remanence.core.types import Key, Steps, TimeStep
 from remanence.engine.lanes import Driver, Progress
-from remanence.engine.life import Setting
+from remanence.engine.life import LifeConfig
 from remanence.experiments.base import Plan
 from remanence.experiments.deep import control_head, rooms_trunk
 from remanence.runs.jobs import make_driver
@@ -63,21 +63,21 @@ def run(progress: Callable[[str], None]) -> Report:
     peak = matrix_product()
     rows = [Row(f"matrix product {MATRIX}×{MATRIX}, all cores", peak / 1e9, "GFLOP/s")]
     jelly, rooms, noise = mlp((1452,), (256, 128, 64), 4), two_rooms(), Noise()
-    training = Training("adam", BATCH, replay=8000, target_period=200, frames=4)
+    training = Training("adam", BATCH, replay=8000, target_every=200, frames=4)
     trunk = rooms_trunk(rooms.obs_shape[-1])
     head = control_head(trunk.output[0], rooms.num_actions)
     small = stacked(trunk, head)
-    here = Training("adam", BATCH, replay=100_000, target_period=200)
+    here = Training("adam", BATCH, replay=100_000, target_every=200)
     frame, view = np.zeros(noise.bits, bool), np.zeros(rooms.obs_shape, bool)
     behaviour, plain, split = epsilon_greedy(0.1), TDHypers(1e-4), PTHypers(1e-7, 1e-3, 0.75)
     forgetting, absorbing = (
-        Forgetting(DECAY, False, False),
-        Consolidation(buffer=STEPS, in_order=True, most_batches=None),
+        OnConsolidate(DECAY, False, False),
+        Consolidation(buffer=STEPS, in_order=True, max_batches=None),
     )
-    cached = Consolidation(buffer=STEPS, in_order=True, most_batches=None, cache=True)
-    both = side_by_side(jelly, jelly)
+    cached = Consolidation(buffer=STEPS, in_order=True, max_batches=None, cache=True)
+    both = separate_networks(jelly, jelly)
     contestants = (
-        ("DQN, Jelly Bean size", noise, deep_agent(CONTROL, alone(jelly), behaviour, frame, training), plain, jelly),
+        ("DQN, Jelly Bean size", noise, deep_agent(CONTROL, single(jelly), behaviour, frame, training), plain, jelly),
         (
             "PT-DQN, Jelly Bean size",
             noise,
@@ -95,14 +95,16 @@ def run(progress: Callable[[str], None]) -> Report:
         (
             "DQN, two rooms",
             rooms,
-            deep_agent(CONTROL, alone(stacked(trunk, head)), behaviour, view, here),
+            deep_agent(CONTROL, single(stacked(trunk, head)), behaviour, view, here),
             plain,
             small,
         ),
         (
             "PT-DQN, two rooms",
             rooms,
-            deep_agent(CONTROL, two_heads(trunk, head), behaviour, view, here, Forgetting(), absorbing, Steps(STEPS)),
+            deep_agent(
+                CONTROL, shared_trunk(trunk, head), behaviour, view, here, OnConsolidate(), absorbing, Steps(STEPS)
+            ),
             split,
             small,
         ),
@@ -140,9 +142,9 @@ def whole_lives(plan: Plan, networks: dict[str, Network]) -> list[Row]:
             Row(f"{name}: share of the time that is the world's", 100 * rate / world_alone, "%", "at most"),
             Row(
                 f"{name}: replay memory of a lane",
-                bytes_of(state.replay) / 2**20,
+                tree_nbytes(state.replay) / 2**20,
                 "MiB",
-                f"of {bytes_of(state) / 2**20:.3g} in all",
+                f"of {tree_nbytes(state) / 2**20:.3g} in all",
             ),
         ]
     return rows
@@ -192,8 +194,8 @@ def matrix_product() -> float:
 def _step_seconds(world: Any, agent: Agent, hypers: Any) -> tuple[float, float]:
     """Seconds of the whole machine per step of one lane, in the best of the later chunks, and bytes per lane."""
     tasks = TWO_ROOMS_TASKS[:1] if isinstance(world, Rooms) else np.zeros(1, np.float32)
-    stream = Stream(tasks, (0,), Steps(STEPS), told=True)
-    driver = Driver(Setting(agent, world, stream, lambda moment: moment.tally.reward, window=STEPS), ROUND)
+    stream = Stream(tasks, (0,), Steps(STEPS), boundaries_known=True)
+    driver = Driver(LifeConfig(agent, world, stream, lambda moment: moment.tally.reward, window=STEPS), ROUND)
     driver.rounds_per_chunk = 4
     times: list[tuple[float, int]] = []
 
@@ -202,4 +204,4 @@ def _step_seconds(world: Any, agent: Agent, hypers: Any) -> tuple[float, float]:
 
     driver.run([hypers] * LANES, list(range(LANES)), note)
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(times[1:])]
-    return 1.0 / max(rates), bytes_of(jax.eval_shape(agent.init, jax.random.key(0), hypers))
+    return 1.0 / max(rates), tree_nbytes(jax.eval_shape(agent.init, jax.random.key(0), hypers))

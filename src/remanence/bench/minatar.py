@@ -21,8 +21,8 @@ from remanence.bench.measure import Lap, Report, Result, Row, race
 from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.core.masking import LANES as LANE_AXIS
-from remanence.core.prng import make_key, pick
-from remanence.core.tree_utils import choose
+from remanence.core.prng import make_key, randint
+from remanence.core.tree_utils import tree_where
 from remanence.core.types import Key
 from remanence.experiments import get
 from remanence.experiments.base import PAPER
@@ -80,10 +80,10 @@ def _compiled(world: Any, games: Array) -> Callable[[], Lap]:
         def step(carry: tuple[Any, Array, Array], time: Array) -> tuple[tuple[Any, Array, Array], None]:
             state, _, total = carry
             k_act, k_step, k_reset = jax.random.split(jax.random.fold_in(key, time), 3)
-            state, seen = world.step(k_step, state, pick(k_act, NUM_ACTIONS), game)
+            state, seen = world.step(k_step, state, randint(k_act, NUM_ACTIONS), game)
             first_state, first_obs = world.reset(k_reset, game)
             obs = jnp.where(seen.last, first_obs, seen.obs)
-            return (choose(seen.last, first_state, state), obs, total + seen.reward), None
+            return (tree_where(seen.last, first_state, state), obs, total + seen.reward), None
 
         (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(STEPS))
         return total / STEPS, obs  # if nobody asked for it, the observation would not be made

@@ -28,7 +28,7 @@ class Tables(NamedTuple):
     ends: np.ndarray  # [states] whether entering the state ends the episode
     rewards: np.ndarray  # [tasks, states] for entering the state
     order: np.ndarray  # [segments]
-    span: int
+    segment_length: int
     values: np.ndarray  # [tasks, states]
     weights: np.ndarray  # [states]
 
@@ -42,7 +42,7 @@ def tabulate(world: CornerGrid, stream: Stream, truth: Truth) -> Tables:
         ends=np.isin(np.arange(world.num_states), world.corners),
         rewards=np.asarray(stream.tasks, np.float32) @ at_corner.astype(np.float32),
         order=np.array(stream.shared_order, np.int32),
-        span=stream.span.count,
+        segment_length=stream.segment_length.count,
         values=truth.values.astype(np.float32),
         weights=truth.weights.astype(np.float32),
     )
@@ -89,7 +89,7 @@ def compile_loop(consolidates: bool) -> Loop:
                 combined[:] = permanent  # the transient part starts anew at zero
                 seen = 0
             task = tables.order[segment]
-            for _ in range(tables.span):
+            for _ in range(tables.segment_length):
                 state, ended = tables.start, False
                 while not ended:
                     # SplitMix64 (Steele, Lea and Flood, 2014): one draw is a counter and a hash
@@ -116,7 +116,7 @@ def compile_loop(consolidates: bool) -> Loop:
         tables: Any, permanent_lr: np.ndarray, transient_lr: np.ndarray, seeds: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         steps = np.zeros(len(seeds), np.int64)
-        errors = np.zeros((len(seeds), len(tables.order) * tables.span, 2), np.float32)
+        errors = np.zeros((len(seeds), len(tables.order) * tables.segment_length, 2), np.float32)
         for lane in prange(len(seeds)):
             steps[lane] = live(tables, permanent_lr[lane], transient_lr[lane], seeds[lane], errors[lane])
         return steps, errors

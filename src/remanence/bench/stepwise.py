@@ -51,7 +51,7 @@ class Weights(Protocol):
 
     def __getitem__(self, state: int, /) -> float: ...
 
-    def nudge(self, state: int, amount: float) -> None: ...
+    def add_scaled_gradient(self, state: int, amount: float) -> None: ...
 
     def plus(self, other: Weights) -> Weights:
         """The sum of two value functions as it is now."""
@@ -70,7 +70,7 @@ class OneHot:
     def __getitem__(self, state: int, /) -> float:
         return np.dot(self.weights, self.features[state])
 
-    def nudge(self, state: int, amount: float) -> None:
+    def add_scaled_gradient(self, state: int, amount: float) -> None:
         self.weights += amount * self.features[state]
 
     def plus(self, other: Weights) -> OneHot:
@@ -83,7 +83,7 @@ class OneHot:
 class PlainList(list):
     """A plain list: the fastest table there is in Python, where indexing an array costs several times as much."""
 
-    def nudge(self, state: int, amount: float) -> None:
+    def add_scaled_gradient(self, state: int, amount: float) -> None:
         self[state] += amount
 
     def plus(self, other: Weights) -> PlainList:
@@ -122,7 +122,7 @@ class TD:
 
     def learn(self, state: int, reward: float, discount: float, next_state: int) -> None:
         v = self.weights
-        v.nudge(state, self.lr * (reward + discount * v[next_state] - v[state]))
+        v.add_scaled_gradient(state, self.lr * (reward + discount * v[next_state] - v[state]))
 
     def consolidate(self) -> None:
         """Nothing to do."""
@@ -145,14 +145,14 @@ class PTTD:
     def learn(self, state: int, reward: float, discount: float, next_state: int) -> None:
         p, t = self.permanent, self.transient
         error = reward + discount * (p[next_state] + t[next_state]) - (p[state] + t[state])
-        t.nudge(state, self.transient_lr * error)
+        t.add_scaled_gradient(state, self.transient_lr * error)
         self.visited.append(state)
 
     def consolidate(self) -> None:
         """One pass over the visited states in order, towards what both parts know now; then the transient part starts anew."""
         target, p = self.permanent.plus(self.transient), self.permanent
         for state in self.visited:
-            p.nudge(state, self.permanent_lr * (target[state] - p[state]))
+            p.add_scaled_gradient(state, self.permanent_lr * (target[state] - p[state]))
         self.transient = self.style.blank(self.states)
         self.visited = []
 
@@ -179,7 +179,7 @@ def live(world: CornerGrid, stream: Stream, truth: Truth, agent: TD | PTTD, poli
             agent.consolidate()
         grid.rewards = stream.tasks[task].tolist()
         truth_now, truth_else = truth.values[task], np.delete(truth.values, task, axis=0)
-        for _ in range(stream.span.count):
+        for _ in range(stream.segment_length.count):
             state, ended = grid.reset(), False
             while not ended:
                 next_state, reward, ended = grid.step(policy())

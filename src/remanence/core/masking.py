@@ -11,31 +11,31 @@ from jax import Array
 
 LANES = "lanes"  # the name of the axis that `lanes.py` maps over
 
-_taking_part: list[Array] = []
+_active_masks: list[Array] = []
 
 
 @contextlib.contextmanager
-def taking_part(lane_does: Array) -> Iterator[None]:
+def active_mask(lane_does: Array) -> Iterator[None]:
     """While this lasts, lanes for which `lane_does` is False are not waited for: what they compute is thrown away."""
-    _taking_part.append(lane_does)
+    _active_masks.append(lane_does)
     try:
         yield
     finally:
-        _taking_part.pop()
+        _active_masks.pop()
 
 
-def takes_part() -> Array:
+def is_active() -> Array:
     """Whether this lane takes part in what is being done."""
-    return _taking_part[-1] if _taking_part else jnp.bool_(True)
+    return _active_masks[-1] if _active_masks else jnp.bool_(True)
 
 
-def longest(count: Array) -> Array:
+def max_over_lanes(count: Array) -> Array:
     """The largest `count` of all lanes mapped together that take part; `count` itself for a lane on its own.
 
     A loop bound that all lanes share stays an ordinary loop. One bound per lane would make the compiler select between
     old and new state for every lane at every turn.
     """
-    wanted = jnp.where(_taking_part[-1], count, 0) if _taking_part else count
+    wanted = jnp.where(_active_masks[-1], count, 0) if _active_masks else count
     try:
         return jax.lax.pmax(wanted, LANES)
     except NameError:  # not inside the mapped loop: a single lane, as in tests or at a prompt

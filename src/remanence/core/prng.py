@@ -94,6 +94,6 @@ def _is_key(leaf: Any) -> bool:
     return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def pick(key: Key, count: int | Array) -> Array:
+def randint(key: Key, count: int | Array) -> Array:
     """One of 0 … count-1, uniformly: one hash, where `jax.random.randint` takes four."""
     return jnp.minimum((jax.random.uniform(key) * count).astype(jnp.int32), count - 1)

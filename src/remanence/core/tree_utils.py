@@ -9,16 +9,16 @@ import jax.numpy as jnp
 from jax import Array
 
 
-def choose(condition: Array, yes: Any, no: Any) -> Any:
+def tree_where(condition: Array, yes: Any, no: Any) -> Any:
     """One of two states."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 
-def named(tree: Any) -> list[tuple[str, Any]]:
+def named_leaves(tree: Any) -> list[tuple[str, Any]]:
     """Every leaf, with where it stands in the tree."""
     return [(jax.tree_util.keystr(path), leaf) for path, leaf in jax.tree.leaves_with_path(tree)]
 
 
-def bytes_of(tree: Any) -> int:
+def tree_nbytes(tree: Any) -> int:
     """Bytes of all leaves, or of what they will be."""
     return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -28,7 +28,7 @@ class TimeStep(NamedTuple):
     begun: Array | None = None  # [*obs]  what the agent sees next, from worlds that begin the next episode themselves
 
 
-class Told(NamedTuple):
+class TaskObs(NamedTuple):
     """What an agent sees that is told which task is live."""
 
     obs: Array  # [*obs]
@@ -44,7 +44,7 @@ class Transition(NamedTuple):
     discount: Array  # []  0 at a true end, so that nothing is bootstrapped there
     next_obs: Array  # [*obs]
     last: Array  # []
-    real: Array  # []  False while this lane waits for others: `learn` must then leave everything as it was
+    valid: Array  # []  False while this lane waits for others: `learn` must then leave everything as it was
 
 
 @dataclass(frozen=True)
@@ -62,4 +62,4 @@ class Steps:
     count: int
 
 
-Span: TypeAlias = Episodes | Steps
+Duration: TypeAlias = Episodes | Steps

@@ -23,10 +23,10 @@ from remanence.agents.base import check_hypers
 from remanence.core.errors import UserError
 from remanence.core.masking import LANES
 from remanence.core.prng import make_key, unwrap_keys, wrap_keys
-from remanence.core.tree_utils import bytes_of, choose, named
+from remanence.core.tree_utils import named_leaves, tree_nbytes, tree_where
 from remanence.core.types import Hypers
 from remanence.engine import life as lives
-from remanence.engine.life import Life, Setting
+from remanence.engine.life import Life, LifeConfig
 from remanence.worlds.base import Hosted
 
 # Rounds between two looks from outside: few at first, and never more than some seconds' worth, so that a person soon hears of
@@ -40,13 +40,13 @@ SERVED = 0.75
 TURNOVER = 1 / 8
 # When only 1 of SHRINK rows still lives and none waits to begin, the batch shrinks, but not below the smallest.
 SHRINK, SMALLEST_BATCH = 4, 16
-NOBODY = -1
+EMPTY_ROW = -1
 
 
 class Progress(NamedTuple):
     """How far a run has come, over all lanes."""
 
-    pages: int  # episodes, or windows of steps
+    windows: int  # episodes, or windows of steps
     steps: int
 
 
@@ -55,7 +55,7 @@ class Outcome(NamedTuple):
 
     record: Any  # leaves [lanes, episodes, ...]: what the probe measured; NaN where a lane was stopped before
     steps: np.ndarray  # [lanes]
-    samples_lost: np.ndarray  # [lanes]
+    samples_dropped: np.ndarray  # [lanes]
     agents: Any  # leaves [lanes, ...]: the agents as they were at the end; None if they are not kept
 
 
@@ -69,7 +69,7 @@ class Driver:
 
     def __init__(
         self,
-        setting: Setting,
+        setting: LifeConfig,
         round_steps: int = 8,
         meet_at: float = 1.0,
         rounds_per_chunk: int | None = None,
@@ -91,7 +91,7 @@ class Driver:
             spread(partial(_advance, setting, round_steps, meet_at), in_specs=(by_lane, by_lane, shared)),
             donate_argnums=1,
         )
-        self._replace = jax.jit(lambda fresh, new, old: jax.vmap(choose)(fresh, new, old), donate_argnums=(1, 2))
+        self._replace = jax.jit(lambda fresh, new, old: jax.vmap(tree_where)(fresh, new, old), donate_argnums=(1, 2))
 
     def begin(
         self, hypers: Sequence[Hypers], seeds: Sequence[int], at_once: int | None = None, keep_agents: bool = True
@@ -109,11 +109,11 @@ class Driver:
     ) -> Outcome:
         """Lives `len(seeds)` whole lives."""
         lived: dict[int, Outcome] = {}
-        for some in self.as_they_finish(hypers, seeds, on_progress):
+        for some in self.iter_finished(hypers, seeds, on_progress):
             lived |= some
         return jax.tree.map(lambda *leaves: np.stack(leaves), *(lived[lane] for lane in range(len(seeds))))
 
-    def as_they_finish(
+    def iter_finished(
         self,
         hypers: Sequence[Hypers],
         seeds: Sequence[int],
@@ -131,7 +131,7 @@ class Driver:
 
     def bytes_per_lane(self, hypers: Hypers) -> int:
         """What a lane needs in memory, known without compiling anything."""
-        return bytes_of(self._plain_shapes(hypers, self.mesh.size)) // self.mesh.size
+        return tree_nbytes(self._plain_shapes(hypers, self.mesh.size)) // self.mesh.size
 
     def _shapes(self, hypers: Hypers, rows: int) -> _Carry:
         """The form of the state of so many rows."""
@@ -164,7 +164,7 @@ class Batch:
         self.over = False
         self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         self._seeds = np.asarray(seeds, np.uint32)
-        self._lanes = np.full(self._whole(min(at_once, len(seeds))), NOBODY)  # the lane that lives in each row
+        self._lanes = np.full(self._whole(min(at_once, len(seeds))), EMPTY_ROW)  # the lane that lives in each row
         self._begun = 0  # lanes that live or have lived; they begin in their order
         self._clocks = np.zeros((2, len(seeds)), np.int64)  # pages and steps of every lane
         self._rounds = 0  # since the last break
@@ -184,13 +184,13 @@ class Batch:
         began = time.monotonic()
         self._carry = carry = self.driver._advance(self._rows, self._carry, jnp.int32(rounds))
         self._rounds += rounds
-        lived_in = self._lanes != NOBODY
-        pages, steps = self._pages(), np.asarray(carry.life.step)
-        self._clocks[:, self._lanes[lived_in]] = pages[lived_in], steps[lived_in]
+        lived_in = self._lanes != EMPTY_ROW
+        windows, steps = self._windows_done(), np.asarray(carry.life.step)
+        self._clocks[:, self._lanes[lived_in]] = windows[lived_in], steps[lived_in]
         if self.driver.rounds_per_chunk is None:
             slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
             self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
-        over = lived_in & np.asarray(jax.vmap(partial(lives.is_over, self.setting))(carry.life))
+        over = lived_in & np.asarray(jax.vmap(partial(lives.is_done, self.setting))(carry.life))
         alive = int(lived_in.sum() - over.sum())
         if alive and self._rounds < self.driver.rounds_per_break:
             return {}
@@ -200,14 +200,14 @@ class Batch:
         finished = self._outcomes(np.flatnonzero(over))
         if isinstance(self.setting.world, Hosted):
             self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[over], carry.life.world))
-        self._lanes[over] = NOBODY
+        self._lanes[over] = EMPTY_ROW
         self.over = not alive and self._begun == len(self._seeds)
         self._shrink(alive)
         return finished
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that decides the future, as named arrays."""
-        kept = {f"life{name}": leaf for name, leaf in named(unwrap_keys(self._carry))} if self._carry else {}
+        kept = {f"life{name}": leaf for name, leaf in named_leaves(unwrap_keys(self._carry))} if self._carry else {}
         if self._carry and isinstance(self.setting.world, Hosted):
             kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
         own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
@@ -227,8 +227,8 @@ class Batch:
         self._rows = self._hypers_by_row()
         form = self.driver._shapes(self._hypers, len(self._lanes))
         unwrapped = self.driver._plain_shapes(self._hypers, len(self._lanes))
-        leaves = [state.get(f"life{name}") for name, _ in named(unwrapped)]
-        for (name, wanted), found in zip(named(unwrapped), leaves, strict=True):
+        leaves = [state.get(f"life{name}") for name, _ in named_leaves(unwrapped)]
+        for (name, wanted), found in zip(named_leaves(unwrapped), leaves, strict=True):
             if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
                 raise UserError(
                     f"the checkpoint does not fit this program (it differs in {name}): begin anew with --restart"
@@ -244,17 +244,17 @@ class Batch:
         if self._carry is None:
             return
         record = jax.tree.map(np.asarray, self._carry.record)
-        for row in np.flatnonzero(self._lanes != NOBODY):
+        for row in np.flatnonzero(self._lanes != EMPTY_ROW):
             lane = int(self._lanes[row])
             yield lane, int(self._clocks[0, lane]), jax.tree.map(lambda leaf, row=row: leaf[row], record)
 
     def size(self) -> int:
         """Bytes of the state."""
-        return bytes_of(self.driver._plain_shapes(self._hypers, len(self._lanes)))
+        return tree_nbytes(self.driver._plain_shapes(self._hypers, len(self._lanes)))
 
     def _fill_rows(self) -> None:
         """Lets lanes begin where nobody lives."""
-        free = np.flatnonzero(self._lanes == NOBODY)
+        free = np.flatnonzero(self._lanes == EMPTY_ROW)
         beginning = np.arange(self._begun, min(self._begun + free.size, len(self._seeds)))
         if not beginning.size:
             return
@@ -275,8 +275,8 @@ class Batch:
         smaller = self._whole(max(len(self._lanes) // SHRINK, SMALLEST_BATCH))
         if self.over or self._begun < len(self._seeds) or not alive <= smaller <= len(self._lanes) // 2:
             return
-        kept = np.flatnonzero(self._lanes != NOBODY)
-        kept = np.concatenate([kept, np.flatnonzero(self._lanes == NOBODY)[: smaller - kept.size]])
+        kept = np.flatnonzero(self._lanes != EMPTY_ROW)
+        kept = np.concatenate([kept, np.flatnonzero(self._lanes == EMPTY_ROW)[: smaller - kept.size]])
         self._carry = self.driver._spread(jax.tree.map(lambda leaf: leaf[kept], self._carry))
         self._lanes = self._lanes[kept]
         self._rows = self._hypers_by_row()
@@ -289,33 +289,35 @@ class Batch:
         """A row where nobody lives borrows lane 0's."""
         return self.driver._spread(jax.tree.map(lambda leaf: leaf[np.maximum(self._lanes, 0)], self._hypers))
 
-    def _pages(self) -> np.ndarray:
+    def _windows_done(self) -> np.ndarray:
         assert self._carry is not None
-        return np.asarray(jax.vmap(partial(lives.pages, self.setting))(self._carry.life))
+        return np.asarray(jax.vmap(partial(lives.windows, self.setting))(self._carry.life))
 
     def _outcomes(self, rows: np.ndarray) -> dict[int, Outcome]:
         """What the lanes in these rows leave behind."""
         assert self._carry is not None
         life, record = self._carry
-        lost = jax.vmap(self.setting.agent.samples_lost, axis_size=len(self._lanes))(life.agent)
+        lost = jax.vmap(self.setting.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
         agents = life.agent if self.keep_agents else None
         everything = Outcome(*jax.tree.map(np.array, (record, life.step, lost, agents)))
-        pages = self._pages()
-        for row in rows[pages[rows] < self.setting.pages]:  # lanes that were stopped
+        windows = self._windows_done()
+        for row in rows[windows[rows] < self.setting.windows]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
-                leaf[row, pages[row] :] = np.nan
+                leaf[row, windows[row] :] = np.nan
         return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
 
 
-def _begin(setting: Setting, hypers: Hypers, seeds: Array) -> _Carry:
-    life = jax.vmap(lambda h, seed: lives.born(setting, h, make_key(seed)))(hypers, seeds)
+def _begin(setting: LifeConfig, hypers: Hypers, seeds: Array) -> _Carry:
+    life = jax.vmap(lambda h, seed: lives.init_life(setting, h, make_key(seed)))(hypers, seeds)
     measured = jax.eval_shape(jax.vmap(lambda one: setting.probe(lives.moment(setting, one))), life)
-    record = jax.tree.map(lambda leaf: jnp.zeros((leaf.shape[0], setting.pages, *leaf.shape[1:]), leaf.dtype), measured)
+    record = jax.tree.map(
+        lambda leaf: jnp.zeros((leaf.shape[0], setting.windows, *leaf.shape[1:]), leaf.dtype), measured
+    )
     return _Carry(life, record)
 
 
 def _advance(
-    setting: Setting, round_steps: int, meet_at: float, hypers: Hypers, carry: _Carry, rounds: Array
+    setting: LifeConfig, round_steps: int, meet_at: float, hypers: Hypers, carry: _Carry, rounds: Array
 ) -> _Carry:
     """Up to `rounds` rounds for the lanes of one device, consolidating whenever enough of them rest."""
 
@@ -324,30 +326,30 @@ def _advance(
 
     def play_round(carry: _Carry) -> _Carry:
         def step(life: Life, _: None) -> tuple[Life, None]:
-            return every_lane(lives.interact, hypers, life), None
+            return every_lane(lives.step_life, hypers, life), None
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
         measured = every_lane(lambda setting, one: setting.probe(lives.moment(setting, one)), life)
         # Lanes in the middle of a page write beyond the end of the record, where nothing is kept.
-        page = jnp.where(life.ended, every_lane(lives.pages, life), setting.pages)
+        page = jnp.where(life.ended, every_lane(lives.windows, life), setting.windows)
         record = jax.tree.map(
             lambda kept, new: jax.vmap(lambda k, p, n: k.at[p].set(n, mode="drop"))(kept, page, new),
             carry.record,
             measured,
         )
-        return _Carry(every_lane(lives.turn_page, life), record)
+        return _Carry(every_lane(lives.close_window, life), record)
 
     def alive(life: Life) -> Array:
-        return ~every_lane(lives.is_over, life)
+        return ~every_lane(lives.is_done, life)
 
     def enough_wait(life: Life) -> Array:
         """Whether enough of the lanes that still live wait to consolidate; true as well when none lives any more."""
         living = alive(life)
-        return jnp.sum(life.resting & living) >= meet_at * jnp.sum(living)
+        return jnp.sum(life.waiting & living) >= meet_at * jnp.sum(living)
 
-    def meet(life: Life) -> Life:
+    def consolidate_waiting(life: Life) -> Life:
         """Lanes that wait consolidate, but for those with most to do where not all must meet: they wait for more of their kind."""
-        waiting = life.resting & alive(life)
+        waiting = life.waiting & alive(life)
         load = every_lane(lambda setting, one: setting.agent.workload(one.agent), life)
         served = jnp.ceil(jnp.sum(waiting) * (1.0 if meet_at == 1.0 else SERVED)).astype(jnp.int32)
         most = jnp.sort(jnp.where(waiting, load, jnp.iinfo(jnp.int32).max))[jnp.maximum(served - 1, 0)]
@@ -360,7 +362,7 @@ def _advance(
             state,
         )
         # When rounds run out first, nobody meets: what happens must not depend on where a run is cut.
-        life = jax.lax.cond(enough_wait(carry.life), meet, lambda life: life, carry.life)
+        life = jax.lax.cond(enough_wait(carry.life), consolidate_waiting, lambda life: life, carry.life)
         return carry._replace(life=life), done
 
     def more_to_live(state: tuple[_Carry, Array]) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array
 
 from remanence.agents.base import Agent
-from remanence.engine.life import LAST_EPISODES, Moment, Probe
+from remanence.engine.life import LAST_EPISODES, Probe, ProbeInput
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
     alike = jnp.asarray(np.where(truth.final, 0.0, 1 / len(truth.final)), jnp.float32)
     num_tasks = values.shape[1]
 
-    def measure(moment: Moment) -> dict[str, Array]:
+    def measure(moment: ProbeInput) -> dict[str, Array]:
         beliefs = jax.vmap(lambda point: agent.inspect(moment.agent, point))(points)  # each [points, 1]
         now, kept = beliefs["value"][:, 0], beliefs.get("permanent", beliefs["value"])[:, 0]
         mse_now, mse_now_unweighted, mse_kept = _squared_errors(now, kept, values, weights, alike)
@@ -73,7 +73,7 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
         steps                  how long it took
     """
 
-    def measure(moment: Moment) -> dict[str, Array]:
+    def measure(moment: ProbeInput) -> dict[str, Array]:
         measured = {
             "return": moment.tally.discounted,
             "return_undiscounted": moment.tally.reward,
@@ -86,7 +86,7 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
     return measure
 
 
-def latest_returns(moment: Moment) -> dict[str, Array]:
+def latest_returns(moment: ProbeInput) -> dict[str, Array]:
     """What episodes bring, where the clock counts steps and pages are windows of them.
 
     return             mean return of the last 100 episodes, fewer if there were not so many yet, 0 before the first ends
@@ -109,7 +109,7 @@ def latest_returns(moment: Moment) -> dict[str, Array]:
 def value_maps(agent: Agent, points: np.ndarray) -> Probe:
     """What the agent believes of every point, part by part: {"value": [points, outputs], …}."""
 
-    def measure(moment: Moment) -> dict[str, Array]:
+    def measure(moment: ProbeInput) -> dict[str, Array]:
         return jax.vmap(lambda point: agent.inspect(moment.agent, point))(jnp.asarray(points))
 
     return measure

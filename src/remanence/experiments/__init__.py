@@ -16,7 +16,7 @@ from remanence.experiments import (
     figure5_minatar,
 )
 from remanence.experiments.base import Experiment
-from remanence.experiments.from_file import is_own, load_own
+from remanence.experiments.from_file import is_file, load_file
 
 REGISTRY: dict[str, Experiment] = {
     experiment.name: experiment
@@ -39,8 +39,8 @@ REGISTRY: dict[str, Experiment] = {
 
 def get(name: str) -> Experiment:
     """The experiment of that name, or in that file; or an error that names the nearest one."""
-    if is_own(name):
-        return load_own(name)
+    if is_file(name):
+        return load_file(name)
     if name not in REGISTRY:
         raise unknown("experiment", name, REGISTRY)
     return REGISTRY[name]

@@ -10,18 +10,18 @@ import altair as alt
 
 from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean, figure5_minatar
 from remanence.experiments.base import Experiment, Plan
-from remanence.report.panels.sensitivity import against_print, sensitivity
+from remanence.report.panels.sensitivity import against_paper, sensitivity
 from remanence.results.store import Results
 
 REMARK = "These are the sweeps behind the choice of step sizes: they use the tuning seeds, which report nothing else."
 
 
 def _figures(
-    results: Results, title: str, metrics: tuple[str, ...], printed: Mapping[tuple[str, tuple[float, ...]], float]
+    results: Results, title: str, metrics: tuple[str, ...], paper_values: Mapping[tuple[str, tuple[float, ...]], float]
 ) -> dict[str, alt.TopLevelMixin]:
     figures = {metric: sensitivity(results, metric, title) for metric in metrics}
-    if printed:
-        figures["printed"] = against_print(results, metrics[0], printed, f"{title}, and what the paper prints")
+    if paper_values:
+        figures["printed"] = against_paper(results, metrics[0], paper_values, f"{title}, and what the paper prints")
     return figures
 
 
@@ -42,7 +42,7 @@ def _sensitivity(
     of: Experiment,
     expected: str,
     plans: Mapping[str, Callable[[], Plan]] | None = None,
-    printed: Mapping[tuple[str, tuple[float, ...]], float] | None = None,
+    paper_values: Mapping[tuple[str, tuple[float, ...]], float] | None = None,
 ) -> Experiment:
     title = f"Sensitivity to step sizes: {of.title}"
     return Experiment(
@@ -50,13 +50,13 @@ def _sensitivity(
         figure=f"App. C.4, {of.title}",
         title=title,
         plans=plans or of.plans,
-        figures=partial(_figures, title=title, metrics=of.headline[:1], printed=printed or {}),
+        figures=partial(_figures, title=title, metrics=of.primary_metrics[:1], paper_values=paper_values or {}),
         claims=lambda _: [],
         expected=expected,
-        headline=of.headline,
+        primary_metrics=of.primary_metrics,
         remarks=(REMARK,),
         sweep_of=of.name,
-        printed=printed or {},
+        paper_values=paper_values or {},
     )
 
 
@@ -71,6 +71,8 @@ EXPERIMENTS = (
     _sensitivity("image", figure2_deep.EXPERIMENTS[0], "5 h"),
     _sensitivity("rooms", figure2_deep.EXPERIMENTS[1], "12 h"),
     _sensitivity("two-rooms", figure3_rooms.EXPERIMENTS[0], "15 h"),
-    _sensitivity("jellybean", _jellybean, "11 days", _as_tuned(_jellybean, segments=10), figure5_jellybean.PRINTED),
-    _sensitivity("minatar", _minatar, "6 days", _as_tuned(_minatar, segments=3), figure5_minatar.PRINTED),
+    _sensitivity(
+        "jellybean", _jellybean, "11 days", _as_tuned(_jellybean, segments=10), figure5_jellybean.PAPER_VALUES
+    ),
+    _sensitivity("minatar", _minatar, "6 days", _as_tuned(_minatar, segments=3), figure5_minatar.PAPER_VALUES),
 )

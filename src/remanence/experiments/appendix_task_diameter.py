@@ -41,7 +41,7 @@ from remanence.runs.progress import track
 from remanence.runs.rows import AREA
 from remanence.runs.run import describe
 from remanence.runs.sweep import best_settings
-from remanence.streams import Drawn, Stream
+from remanence.streams import RandomOrder, Stream
 from remanence.theory import Response, response
 from remanence.theory.task_diameter import DISCOUNT, REWARD_NOISE, TRANSITIONS, task_diameter_process
 from remanence.worlds import Chain
@@ -82,7 +82,7 @@ def _plan(diameter: float = 1.0, steps: int = STEPS_PER_TASK, seeds: int = 100) 
     table, behaviour = linear(one_hot(STATES)), uniform(1)
     return Plan(
         world=Chain(tuple(map(tuple, TRANSITIONS.tolist())), steps, REWARD_NOISE, DISCOUNT),
-        stream=Stream(_rewards(diameter), Drawn(max(SWITCHES) + 1), Episodes(1), told=True),
+        stream=Stream(_rewards(diameter), RandomOrder(max(SWITCHES) + 1), Episodes(1), boundaries_known=True),
         contenders={
             "TD": Contender(td(table, behaviour), TDHypers(0.1), {}, {"lr": STEP_SIZES}),
             "TD-reset": Contender(td(table, behaviour, reset=True), NoHypers(), {"starts": "at zero"}),
@@ -104,7 +104,7 @@ def _rewards(diameter: float) -> np.ndarray:
     return task_diameter_process(diameter).rewards.astype(np.float32)
 
 
-def _conduct(
+def _run_all_cells(
     plan: Plan,
     preset: str,
     seeds: int,
@@ -160,7 +160,7 @@ def _describe(
         **whole,
         "before": lived,
         # The curve that is kept is that of one task, in rounds.
-        "stream": {"order": [None], "span": {"rounds": ROUNDS}},
+        "stream": {"order": [None], "segment_length": {"rounds": ROUNDS}},
         "contenders": {
             cell.name: {
                 "form": {**forms[cell], "diameter": cell.diameter, "switches": cell.switches},
@@ -214,13 +214,13 @@ def _starts(
     driver = _driver(plan, agent, diameter)
     lived: dict[int, Any] = {}
     started = time.monotonic()
-    with track(console, f"{agent}, ε = {diameter:g}", len(lanes) * driver.setting.pages) as advance:
+    with track(console, f"{agent}, ε = {diameter:g}", len(lanes) * driver.setting.windows) as advance:
 
         def on_progress(progress: Progress) -> None:
-            advance(progress.pages, progress.steps / (time.monotonic() - started))
+            advance(progress.windows, progress.steps / (time.monotonic() - started))
 
         columns = [own for own, _ in lanes], [seed for _, seed in lanes]
-        for some in driver.as_they_finish(*columns, on_progress, plan.lanes_at_once):
+        for some in driver.iter_finished(*columns, on_progress, plan.lanes_at_once):
             lived |= {number: outcome.record["curves"] for number, outcome in some.items()}
     # TD ends a task with its estimate; PT-TD begins the next one with V^P, consolidated at the switch and frozen since.
     if agent == "TD":
@@ -259,7 +259,7 @@ def _lane_rows(cell: Cell, hypers: Hypers, lanes: np.ndarray, seeds: Sequence[in
             **{name: float(value) for name, value in dataclasses.asdict(hypers).items()},
             AREA + MSE: areas,
             "steps": 0,
-            "samples_lost": 0,
+            "samples_dropped": 0,
             "diverged": ~np.isfinite(areas),
             "version": __version__,
         }
@@ -330,8 +330,8 @@ EXPERIMENTS = (
         figures=_figures,
         claims=_claims,
         expected="1 min",
-        headline=(MSE,),
-        conduct=_conduct,
+        primary_metrics=(MSE,),
+        run_fn=_run_all_cells,
         remarks=(
             "Values of the seven tasks form a regular simplex of edge ε around a centre drawn from N(0, I): the appendix does not "
             "say where it lies, and starting from zero is the worse the farther it is.",

@@ -20,7 +20,7 @@ from remanence.results.claims import Claim, claim, is_negative
 from remanence.results.store import Results
 from remanence.worlds.true_values import continuous_grid_truth, corner_grid_truth
 
-EVOLUTION_TICKS = (1, 50, 51, 75, 100, 101, 200, 201, 450, 500)
+EVOLUTION_WINDOWS = (1, 50, 51, 75, 100, 101, 200, 201, 450, 500)
 
 
 def _map_probe(agent: Agent) -> Probe:
@@ -29,7 +29,7 @@ def _map_probe(agent: Agent) -> Probe:
 
 def _evolution_plan() -> Plan:
     tabular = PANELS[0].plan(PAPER)
-    return dataclasses.replace(tabular.select(["TD", "PT-TD"]), maps=_map_probe, map_ticks=EVOLUTION_TICKS)
+    return dataclasses.replace(tabular.select(["TD", "PT-TD"]), maps=_map_probe, map_windows=EVOLUTION_WINDOWS)
 
 
 def _values_plan() -> Plan:
@@ -87,12 +87,12 @@ def _evolution_claims(results: Results) -> list[Claim]:
     """The heat maps are said to confirm the curves (§5.1): the permanent part keeps what is common to all tasks."""
     truth = corner_grid_truth(GRID, GOAL_REWARDS).values
     common = truth.mean(axis=0)
-    last_tick = results.maps["tick"].max() if len(results.maps) else None
+    last_window = results.maps["window"].max() if len(results.maps) else None
     beliefs = {}
     for name, part in (("TD", "value"), ("PT-TD", "permanent")):
         lanes = results.lanes.filter(pl.col("contender") == name)["lane"].to_list() if len(results.lanes) else []
         rows = results.maps.filter(
-            pl.col("lane").is_in(lanes) & (pl.col("part") == part) & (pl.col("tick") == last_tick)
+            pl.col("lane").is_in(lanes) & (pl.col("part") == part) & (pl.col("window") == last_window)
         )
         beliefs[name] = rows.sort("lane", "point")["value"].to_numpy().reshape(len(lanes), -1)
     distance = {name: np.sqrt(((belief - common) ** 2).mean(axis=1)) for name, belief in beliefs.items() if belief.size}
@@ -121,10 +121,13 @@ EXPERIMENTS = (
         name="appendix/prediction-evolution",
         figure="App. C.1.1, evolution of predictions",
         title="How predictions evolve on the discrete grid",
-        plans={PAPER: _evolution_plan, SMOKE: lambda: shrink(_evolution_plan(), segments=3, span=10, seeds=3)},
+        plans={
+            PAPER: _evolution_plan,
+            SMOKE: lambda: shrink(_evolution_plan(), segments=3, segment_length=10, seeds=3),
+        },
         figures=_evolution_figures,
         claims=_evolution_claims,
-        headline=(CURRENT, OTHERS),
+        primary_metrics=(CURRENT, OTHERS),
         expected="10 s",
         remarks=("Maps are means over seeds.",),
     ),

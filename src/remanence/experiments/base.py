@@ -51,7 +51,7 @@ class Plan:
     round_steps: int = 8
     meet_at: float = 1.0
     """the share of lanes that must rest before those that are due consolidate"""
-    most_steps: int | None = None
+    max_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
     lanes_at_once: int = 1500
     """how many lanes of a sweep live at a time: enough to fill vector units, few enough to keep their buffers in memory"""
@@ -59,7 +59,7 @@ class Plan:
     """steps per point of a curve, where the stream counts steps"""
     maps: Callable[[Agent], Probe] | None = None
     """what is kept as a picture: beliefs about every point"""
-    map_ticks: tuple[int, ...] = ()
+    map_windows: tuple[int, ...] = ()
     """episodes after which pictures are kept"""
 
     def select(self, names: Iterable[str]) -> Plan:
@@ -70,37 +70,44 @@ class Plan:
                 raise unknown("contender", name, self.contenders)
         return dataclasses.replace(self, contenders={name: self.contenders[name] for name in wanted})
 
-    def shortened(self, segments: int | None = None, span: int | None = None, steps: int | None = None) -> Plan:
+    def shortened(
+        self, segments: int | None = None, segment_length: int | None = None, steps: int | None = None
+    ) -> Plan:
         """The same plan with fewer or shorter segments, or steps in all; pictures are kept of what is left."""
         if steps is not None:
-            segments, span = self._of_steps(steps, segments, span)
-        for what, asked, most in (("segments", segments, self.stream.segments), ("span", span, self.stream.span.count)):
+            segments, segment_length = self._of_steps(steps, segments, segment_length)
+        for what, asked, most in (
+            ("segments", segments, self.stream.segments),
+            ("segment_length", segment_length, self.stream.segment_length.count),
+        ):
             if asked is not None and not 1 <= asked <= most:
                 raise UserError(f"--{what} must be between 1 and {most} here; got {asked}")
-        stream = self.stream.shortened(segments or self.stream.segments, span or self.stream.span.count)
-        window = math.gcd(self.window, stream.span.count)
-        last = stream.segments * stream.span.count // window
+        stream = self.stream.shortened(
+            segments or self.stream.segments, segment_length or self.stream.segment_length.count
+        )
+        window = math.gcd(self.window, stream.segment_length.count)
+        last = stream.segments * stream.segment_length.count // window
         return dataclasses.replace(
             self,
             stream=stream,
             window=window,
-            map_ticks=tuple(sorted({min(tick, last) for tick in self.map_ticks})),
+            map_windows=tuple(sorted({min(window, last) for window in self.map_windows})),
         )
 
-    def _of_steps(self, steps: int, segments: int | None, span: int | None) -> tuple[int, int]:
+    def _of_steps(self, steps: int, segments: int | None, segment_length: int | None) -> tuple[int, int]:
         """So many steps in all, as segments and their span."""
-        if not isinstance(self.stream.span, Steps):
+        if not isinstance(self.stream.segment_length, Steps):
             raise UserError(
-                "--steps is for experiments that count steps: this one counts episodes, use --segments and --span"
+                "--steps is for experiments that count steps: this one counts episodes, use --segments and --segment-length"
             )
-        if segments is not None or span is not None:
-            raise UserError("give either --steps, or --segments and --span")
-        span = min(self.stream.span.count, max(steps, 1))
-        if steps < 1 or steps % span or steps // span > self.stream.segments:
+        if segments is not None or segment_length is not None:
+            raise UserError("give either --steps, or --segments and --segment-length")
+        segment_length = min(self.stream.segment_length.count, max(steps, 1))
+        if steps < 1 or steps % segment_length or steps // segment_length > self.stream.segments:
             raise UserError(
-                f"--steps must be at most {span}, or a multiple of it up to {span * self.stream.segments}; got {steps}"
+                f"--steps must be at most {segment_length}, or a multiple of it up to {segment_length * self.stream.segments}; got {steps}"
             )
-        return steps // span, span
+        return steps // segment_length, segment_length
 
     def override(self, contender: str, hyper: str, value: float) -> Plan:
         """The same plan with one hyper-parameter changed."""
@@ -114,7 +121,7 @@ class Plan:
         new = dataclasses.replace(old, hypers=dataclasses.replace(old.hypers, **{hyper: value}))
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
 
-    def over(self, contender: str, hyper: str, values: tuple[float, ...]) -> Plan:
+    def with_grid(self, contender: str, hyper: str, values: tuple[float, ...]) -> Plan:
         """The same plan, searching other values of one hyper-parameter."""
         if not values:
             raise UserError(f"the grid of {contender}.{hyper} is empty: give at least one value")
@@ -139,7 +146,7 @@ class Experiment:
     claims: Callable[[Results], list[Claim]]
     expected: str
     """how long the paper preset takes on two cores"""
-    headline: tuple[str, ...] = ()
+    primary_metrics: tuple[str, ...] = ()
     """the metrics a reader looks at first"""
     continual: str = ""
     """the metric that jumpstart and its kin are computed from; the first of the headline if not given"""
@@ -149,13 +156,13 @@ class Experiment:
     """for a sensitivity figure: the experiment whose settings are all run"""
     run_of: str = ""
     """for another look at the runs of an experiment: its name"""
-    printed: Mapping[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
+    paper_values: Mapping[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
     """for a sensitivity table: what the paper prints for (contender, its searched values)"""
-    conduct: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
+    run_fn: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
     """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console, execution) -> all of its results"""
 
     @property
-    def usual_preset(self) -> str:
+    def default_preset(self) -> str:
         return next(iter(self.plans))
 
     def plan(self, preset: str) -> Plan:
@@ -164,6 +171,6 @@ class Experiment:
         return self.plans[preset]()
 
 
-def shrink(plan: Plan, segments: int, span: int, seeds: int) -> Plan:
+def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:
     """The same path in seconds: fewer and shorter segments, fewer seeds."""
-    return dataclasses.replace(plan.shortened(segments, span), seeds=seeds)
+    return dataclasses.replace(plan.shortened(segments, segment_length), seeds=seeds)

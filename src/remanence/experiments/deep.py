@@ -11,8 +11,18 @@ from jax.typing import ArrayLike
 
 from remanence.agents import AT_SWITCH, Agent, NoHypers, PTHypers, TDHypers, random_agent
 from remanence.agents.behaviour import Behaviour, epsilon_greedy
-from remanence.agents.composition import Parts, alone, two_heads
-from remanence.agents.dqn import REDRAW, Consolidation, Forgetting, Training, deep_agent, dqn, pt_dqn, resetting
+from remanence.agents.composition import ValueComposition, shared_trunk, single
+from remanence.agents.dqn import (
+    REINIT,
+    Consolidation,
+    OnConsolidate,
+    Training,
+    clear_replay,
+    deep_agent,
+    dqn,
+    pt_dqn,
+    reset_all,
+)
 from remanence.agents.networks import Layer, Network, conv, dense, flatten, relu, sequence, stacked, tanh
 from remanence.agents.td import Problem
 from remanence.core.types import Steps
@@ -61,26 +71,34 @@ def semi_continual(
     consolidation: Consolidation,
     chosen: DeepStepSizes,
     search: Mapping[str, tuple[float, ...]],
-    dress: Callable[[Parts], Parts] = lambda parts: parts,
+    wrap: Callable[[ValueComposition], ValueComposition] = lambda parts: parts,
 ) -> dict[str, Contender]:
     """The learner alone, alone with a reset, and with a permanent head. All are told of switches and empty their memory there."""
-    single, double = dress(alone(stacked(trunk, head))), dress(two_heads(trunk, head))
+    plain_net, double = wrap(single(stacked(trunk, head))), wrap(shared_trunk(trunk, head))
     form: dict[str, Any] = {
         "network": [f"{name} → {shape}" for name, shape, _ in (*trunk.summary, *head.summary)],
         "weights": trunk.size + head.size,
-        "optimiser": training.optimiser,
+        "optimizer": training.optimizer,
         "batch": training.batch,
         "replay": training.replay,
         "frames": training.frames,
-        "target_period": training.target_period,
+        "target_every": training.target_every,
         "switch": "the replay memory is emptied",
     }
 
     def plain(reset: bool) -> Agent:
-        return deep_agent(problem, single, behaviour, example_obs, training, resetting(reset), rhythm=AT_SWITCH)
+        return deep_agent(
+            problem,
+            plain_net,
+            behaviour,
+            example_obs,
+            training,
+            reset_all() if reset else clear_replay(),
+            consolidate_every=AT_SWITCH,
+        )
 
     permanent = deep_agent(
-        problem, double, behaviour, example_obs, training, Forgetting(REDRAW), consolidation, AT_SWITCH
+        problem, double, behaviour, example_obs, training, OnConsolidate(REINIT), consolidation, AT_SWITCH
     )
     return {
         family: Contender(plain(False), TDHypers(chosen.plain), form, {"lr": search["plain"]}),
@@ -94,12 +112,12 @@ def semi_continual(
                 **form,
                 "weights": trunk.size + 2 * head.size,
                 "permanent": {
-                    "optimiser": consolidation.optimiser,
+                    "optimizer": consolidation.optimizer,
                     "batches": "in order, each visit once" if consolidation.in_order else "random",
-                    "most": consolidation.most_batches,
-                    "at_least": consolidation.at_least,
+                    "most": consolidation.max_batches,
+                    "at_least": consolidation.min_batches,
                 },
-                "forgets": "the transient head is redrawn, the trunk is kept, the optimiser's moments begin anew",
+                "forgets": "the transient head is redrawn, the trunk is kept, the optimizer's moments begin anew",
             },
             {"permanent_lr": search["permanent"], "transient_lr": search["transient"]},
         ),
@@ -116,7 +134,7 @@ class Continual:
     example_obs: ArrayLike
     training: Training
     large_replay: int
-    period: int
+    consolidate_every: int
     """steps between two consolidations"""
     tasks: int
     epsilon: float
@@ -151,25 +169,29 @@ class Continual:
         """DQN with a head per task. It alone is told which task is live, and empties its memory at every switch."""
         net = self.network(1.0, self.tasks * self.actions)
         agent = dqn(
-            net, epsilon_greedy(self.epsilon), self.example_obs, self.training, resetting(False), heads=self.tasks
+            net, epsilon_greedy(self.epsilon), self.example_obs, self.training, clear_replay(), heads=self.tasks
         )
-        told = "which task is live; the replay memory is emptied at a switch"
-        form = self._form(net, self.training, heads=self.tasks, told=told)
+        boundaries_known = "which task is live; the replay memory is emptied at a switch"
+        form = self._form(net, self.training, heads=self.tasks, boundaries_known=boundaries_known)
         return Contender(agent, TDHypers(lr), form, {"lr": self.plain_search})
 
     def permanent_transient(self, hypers: PTHypers, width: float = 0.5) -> Contender:
         """PT-DQN with two networks, each half as wide as DQN's unless told otherwise."""
         net, training = self.network(width, self.actions), self.training
-        batches = max(1, self.period // training.batch - 1)  # as in the released code
-        absorbing = Consolidation("sgd", buffer=self.period, in_order=True, most_batches=batches, cache=True)
+        batches = max(1, self.consolidate_every // training.batch - 1)  # as in the released code
+        consolidation = Consolidation(
+            "sgd", buffer=self.consolidate_every, in_order=True, max_batches=batches, cache=True
+        )
         behaviour = epsilon_greedy(self.epsilon)
-        rhythm = Steps(self.period)
-        agent = pt_dqn(net, net, behaviour, self.example_obs, training, absorbing, rhythm, self.target_follows)
+        consolidate_every = Steps(self.consolidate_every)
+        agent = pt_dqn(
+            net, net, behaviour, self.example_obs, training, consolidation, consolidate_every, self.target_follows
+        )
         form = self._form(
             net,
             training,
             weights=2 * net.size,
-            consolidates=f"every {self.period} steps, SGD, one pass in order over the visits since",
+            consolidates=f"every {self.consolidate_every} steps, SGD, one pass in order over the visits since",
             forgets="all transient weights and biases are multiplied by λ; replay and moments are kept",
             target="decayed at once" if self.target_follows else "decayed with its next copy",
         )
@@ -184,11 +206,11 @@ class Continual:
         return {
             "network": [f"{name} → {shape}" for name, shape, _ in net.summary],
             "weights": net.size,
-            "optimiser": training.optimiser,
+            "optimizer": training.optimizer,
             "batch": training.batch,
             "replay": training.replay,
             "frames": training.frames,
-            "target_period": training.target_period,
+            "target_every": training.target_every,
             "behaviour": f"epsilon-greedy {self.epsilon}",
             **more,
         }
@@ -197,7 +219,7 @@ class Continual:
 Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
 
 
-def printed_values(
+def paper_tables(
     permanent_transient: Mapping[float, Sequence[float]],
     transient_lrs: Sequence[float],
     plain: Mapping[str, Sequence[float]],

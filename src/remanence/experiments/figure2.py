@@ -34,7 +34,7 @@ CONTINUOUS_RELEASED = StepSizes(td=0.3, td_reset=0.5, permanent=0.005, transient
 
 def corner_grid_stream() -> Stream:
     """Ten segments of 50 episodes, the four tasks in turn, switches told."""
-    return Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(50), told=True)
+    return Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(50), boundaries_known=True)
 
 
 def _corner_grid_plan(features: Features, code: str, buffer: int | None, chosen: StepSizes) -> Plan:
@@ -54,7 +54,7 @@ def _corner_grid_error(agent: Agent) -> Probe:
 def _continuous_plan(chosen: StepSizes, truth_episodes: int = TRUTH_EPISODES) -> Plan:
     return Plan(
         world=SQUARE,
-        stream=Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(200), told=True),
+        stream=Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(200), boundaries_known=True),
         contenders=contenders(thresholded_rbf(26), "rbf 26x26 > 0.5", np.zeros(2, np.float32), 2**16, chosen),
         probe=lambda agent: value_error(agent, continuous_grid_truth(SQUARE, GOAL_REWARDS, truth_episodes)),
         truth=f"Monte Carlo, {truth_episodes} episodes per point",
@@ -65,7 +65,11 @@ def _continuous_plan(chosen: StepSizes, truth_episodes: int = TRUTH_EPISODES) ->
 def _presets(
     paper: Callable[[], Plan], released: Callable[[], Plan], smoke: Callable[[], Plan] | None = None
 ) -> dict[str, Callable[[], Plan]]:
-    return {PAPER: paper, RELEASED: released, SMOKE: lambda: shrink((smoke or paper)(), segments=3, span=10, seeds=3)}
+    return {
+        PAPER: paper,
+        RELEASED: released,
+        SMOKE: lambda: shrink((smoke or paper)(), segments=3, segment_length=10, seeds=3),
+    }
 
 
 def _panel(
@@ -79,7 +83,7 @@ def _panel(
         figures=partial(figures, title=title, measure=measure),
         claims=claims,
         expected=expected,
-        headline=(CURRENT, OTHERS),
+        primary_metrics=(CURRENT, OTHERS),
         remarks=remarks,
     )
 

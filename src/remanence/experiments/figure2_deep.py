@@ -7,9 +7,9 @@ from functools import partial
 import numpy as np
 
 from remanence.agents.behaviour import uniform
-from remanence.agents.composition import by_number
+from remanence.agents.composition import index_rows
 from remanence.agents.dqn import Consolidation, Training
-from remanence.agents.networks import conv, flatten, max_pool, of_table, relu
+from remanence.agents.networks import conv, flatten, max_pool, precomputed_inputs, relu
 from remanence.agents.td import PREDICTION
 from remanence.core.types import Episodes
 from remanence.engine.probes import value_error
@@ -17,7 +17,7 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan,
 from remanence.experiments.deep import DeepStepSizes, prediction_head, rooms_trunk, semi_continual
 from remanence.experiments.figure2 import GRID
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, claims, figures
-from remanence.streams import Drawn, Stream, cyclic
+from remanence.streams import RandomOrder, Stream, cyclic
 from remanence.worlds import ITEM_ROOMS_TASKS, corner_grid_pictures, item_rooms
 from remanence.worlds.true_values import corner_grid_truth, rooms_truth
 
@@ -37,7 +37,7 @@ ITEM_ROOMS = DeepStepSizes(plain=3e-3, reset=3e-2, permanent=1e-3, transient=1e-
 
 def _image_plan(episodes_per_task: int) -> Plan:
     pictures = corner_grid_pictures(GRID) / 255.0
-    trunk = of_table([conv(8), relu(), max_pool(2), conv(8), relu(), flatten()], pictures)
+    trunk = precomputed_inputs([conv(8), relu(), max_pool(2), conv(8), relu(), flatten()], pictures)
     contenders = semi_continual(
         "TD",
         PREDICTION,
@@ -46,14 +46,14 @@ def _image_plan(episodes_per_task: int) -> Plan:
         uniform(GRID.num_actions),
         np.int16(0),
         Training(replay=REPLAY),
-        Consolidation(buffer=REPLAY, at_least=100, most_batches=100),
+        Consolidation(buffer=REPLAY, min_batches=100, max_batches=100),
         IMAGE,
         IMAGE_SEARCH,
-        dress=by_number,
+        wrap=index_rows,
     )
     return Plan(
         world=GRID,
-        stream=Stream(IMAGE_TASKS, cyclic(4, 10), Episodes(episodes_per_task), told=True),
+        stream=Stream(IMAGE_TASKS, cyclic(4, 10), Episodes(episodes_per_task), boundaries_known=True),
         contenders=contenders,
         probe=lambda agent: value_error(agent, corner_grid_truth(GRID, IMAGE_TASKS)),
         truth="exact (linear solve)",
@@ -75,13 +75,13 @@ def _rooms_plan(released: bool) -> Plan:
         uniform(world.num_actions),
         np.zeros(world.obs_shape, bool),
         Training(replay=REPLAY, frames=frames),
-        Consolidation(buffer=REPLAY, in_order=True, most_batches=None),
+        Consolidation(buffer=REPLAY, in_order=True, max_batches=None),
         ITEM_ROOMS,
         ROOMS_SEARCH,
     )
     return Plan(
         world=world,
-        stream=Stream(tasks, Drawn(6 if released else 10), Episodes(75), told=True),
+        stream=Stream(tasks, RandomOrder(6 if released else 10), Episodes(75), boundaries_known=True),
         contenders=contenders,
         probe=lambda agent: value_error(agent, rooms_truth(world, tasks, frames=frames)),
         truth="Monte Carlo, 2048 rollouts from each of 256 states of the simulator",
@@ -98,12 +98,12 @@ EXPERIMENTS = (
         plans={
             PAPER: partial(_image_plan, 100),
             RELEASED: partial(_image_plan, 50),
-            SMOKE: lambda: shrink(_image_plan(100), segments=3, span=4, seeds=2),
+            SMOKE: lambda: shrink(_image_plan(100), segments=3, segment_length=4, seeds=2),
         },
         figures=partial(figures, title="Pictures of the grid, deep prediction", measure="RMSVE"),
         claims=claims,
         expected="35 min",
-        headline=(CURRENT, OTHERS),
+        primary_metrics=(CURRENT, OTHERS),
         remarks=(
             "Goal rewards are ten times those of the tables, so are errors. Goals count as points without error.",
             "The preset released has 500 episodes, as the published panel.",
@@ -116,12 +116,12 @@ EXPERIMENTS = (
         plans={
             PAPER: partial(_rooms_plan, False),
             RELEASED: partial(_rooms_plan, True),
-            SMOKE: lambda: shrink(_rooms_plan(False), segments=3, span=2, seeds=2),
+            SMOKE: lambda: shrink(_rooms_plan(False), segments=3, segment_length=2, seeds=2),
         },
         figures=partial(figures, title="Rooms with items, deep prediction", measure="RMSVE"),
         claims=claims,
         expected="2 h",
-        headline=(CURRENT, OTHERS),
+        primary_metrics=(CURRENT, OTHERS),
         remarks=(
             "Tasks are drawn at random, by each lane for itself; a switch may keep the task.",
             "True values are Monte Carlo from exact states of the simulator (standard error 0.009 on average), where the authors "

@@ -8,7 +8,7 @@ from functools import partial
 import altair as alt
 import numpy as np
 
-from remanence.agents import AT_SWITCH, Agent, PTHypers, Rhythm, TDHypers, pt_q, q_learning
+from remanence.agents import AT_SWITCH, Agent, ConsolidateEvery, PTHypers, TDHypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.types import Episodes
@@ -31,7 +31,7 @@ SWAPPED_REWARDS = SWAPPED_GOALS
 EPSILON = 0.1
 SPAN = 50
 RETURN = "return"
-MOST_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge come near
+MAX_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge come near
 
 # Step sizes searched (paper, App. C.4, "Search space of learning rates for the tabular control task").
 STEP_SIZES = (0.8, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
@@ -43,16 +43,16 @@ BEHAVIOUR = epsilon_greedy(EPSILON)
 FORM = {"features": "one-hot", "behaviour": f"epsilon-greedy {EPSILON}, random ties"}
 
 
-def swapping_stream(segments: int, told: bool) -> Stream:
-    return Stream(SWAPPED_REWARDS, cyclic(2, segments), Episodes(SPAN), told)
+def swapping_stream(segments: int, boundaries_known: bool) -> Stream:
+    return Stream(SWAPPED_REWARDS, cyclic(2, segments), Episodes(SPAN), boundaries_known)
 
 
 def plain_q(lr: float) -> Contender:
     return Contender(q_learning(VALUE, BEHAVIOUR), TDHypers(lr), FORM, {"lr": STEP_SIZES})
 
 
-def make_pt_q(rhythm: Rhythm, buffer: int | None = None, clear: bool = True) -> Agent:
-    return pt_q(VALUE, BEHAVIOUR, np.int16(0), buffer, rhythm, clear)
+def make_pt_q(consolidate_every: ConsolidateEvery, buffer: int | None = None, clear: bool = True) -> Agent:
+    return pt_q(VALUE, BEHAVIOUR, np.int16(0), buffer, consolidate_every, clear)
 
 
 def returns(_: Agent) -> Probe:
@@ -64,7 +64,7 @@ def returns(_: Agent) -> Probe:
 def _plan(segments: int) -> Plan:
     return Plan(
         world=GRID,
-        stream=swapping_stream(segments, told=True),
+        stream=swapping_stream(segments, boundaries_known=True),
         contenders={
             "Q": plain_q(0.5),
             "Q-reset": Contender(
@@ -82,9 +82,9 @@ def _plan(segments: int) -> Plan:
         },
         probe=returns,
         truth="optimal values by value iteration",
-        most_steps=MOST_STEPS,
+        max_steps=MAX_STEPS,
         maps=lambda agent: value_maps(agent, np.arange(GRID.num_states, dtype=np.int32)),
-        map_ticks=(SPAN, SPAN + 1, 2 * SPAN, 2 * SPAN + 1, segments * SPAN),
+        map_windows=(SPAN, SPAN + 1, 2 * SPAN, 2 * SPAN + 1, segments * SPAN),
     )
 
 
@@ -143,12 +143,14 @@ EXPERIMENTS = (
         plans={
             PAPER: partial(_plan, 10),
             RELEASED: partial(_plan, 6),
-            SMOKE: lambda: shrink(dataclasses.replace(_plan(3), map_ticks=(10, 11, 30)), segments=3, span=10, seeds=3),
+            SMOKE: lambda: shrink(
+                dataclasses.replace(_plan(3), map_windows=(10, 11, 30)), segments=3, segment_length=10, seeds=3
+            ),
         },
         figures=_figures,
         claims=control_claims,
         expected="10 s",
-        headline=(RETURN, "regret"),
+        primary_metrics=(RETURN, "regret"),
         remarks=(
             "`return` is discounted, as in the published panel; undiscounted returns are stored too.",
             "The preset released has 300 episodes, as the published panel; paper has the 500 of the text.",

@@ -40,14 +40,14 @@ def _plan(frames: int = 4) -> Plan:
         control_head(trunk.output[0], world.num_actions),
         epsilon_greedy(EPSILON),
         np.zeros(world.obs_shape, bool),
-        Training(optimiser="adam", replay=100_000, target_period=200, frames=frames),
-        Consolidation(optimiser="adam", buffer=100_000, most_batches=100),
+        Training(optimizer="adam", replay=100_000, target_every=200, frames=frames),
+        Consolidation(optimizer="adam", buffer=100_000, max_batches=100),
         CHOSEN,
         SEARCH,
     )
     return Plan(
         world=world,
-        stream=Stream(TWO_ROOMS_TASKS, cyclic(2, 5), Episodes(500), told=True),
+        stream=Stream(TWO_ROOMS_TASKS, cyclic(2, 5), Episodes(500), boundaries_known=True),
         contenders=contenders,
         probe=lambda _: episode_return(),
         truth="none needed",
@@ -76,12 +76,12 @@ EXPERIMENTS = (
         plans={
             PAPER: _plan,
             RELEASED: _plan,
-            SMOKE: lambda: shrink(_plan(), segments=3, span=10, seeds=2),
+            SMOKE: lambda: shrink(_plan(), segments=3, segment_length=10, seeds=2),
         },
         figures=_figures,
         claims=partial(control_claims, family="DQN", recovery_in=RETURN),
         expected="4 h",
-        headline=(RETURN,),
+        primary_metrics=(RETURN,),
         remarks=(
             "Curves are trailing means of 10 episodes, as published; numbers and claims are not smoothed.",
             "An episode is cut off after 100 steps, which bootstraps. Three actions: the printed 4 is a slip.",

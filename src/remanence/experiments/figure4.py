@@ -13,7 +13,7 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experi
 from remanence.experiments.figure3 import (
     FORM,
     GRID,
-    MOST_STEPS,
+    MAX_STEPS,
     PERMANENT_STEP_SIZES,
     RETURN,
     TRANSIENT_STEP_SIZES,
@@ -27,7 +27,7 @@ from remanence.results.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECI
 from remanence.results.store import Results
 from remanence.results.summary import auc
 
-PERIODS = (1, 5, 10, 25, 100)
+INTERVALS = (1, 5, 10, 25, 100)
 DECAYS = (0.1, 0.3, 0.5, 0.7, 0.9)
 RELEASED_BUFFER = 1000
 Q_STEP_SIZE = 0.5
@@ -52,27 +52,27 @@ PUBLISHED = {
 }
 
 
-def cell_name(period: int, decay: float) -> str:
-    return f"PT-Q k={period} decay={decay:g}"
+def cell_name(k: int, decay: float) -> str:
+    return f"PT-Q k={k} decay={decay:g}"
 
 
 def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool) -> Plan:
     """All cells of one period share an agent, hence a compiled program: λ is only a number."""
     contenders = {"Q": plain_q(Q_STEP_SIZE)}
-    for period in PERIODS:
+    for k in INTERVALS:
         if released:
-            agent = make_pt_q(Episodes(period, lead=1), RELEASED_BUFFER, clear=False)
+            agent = make_pt_q(Episodes(k, lead=1), RELEASED_BUFFER, clear=False)
             form = {
                 **FORM,
-                "consolidates": f"before every {period} episodes",
+                "consolidates": f"before every {k} episodes",
                 "buffer": RELEASED_BUFFER,
                 "cleared": False,
             }
         else:
-            agent = make_pt_q(Episodes(period))
-            form = {**FORM, "consolidates": f"after every {period} episodes, one pass over all visits"}
-        for decay, (permanent, transient) in zip(DECAYS, step_sizes[period], strict=True):
-            contenders[cell_name(period, decay)] = Contender(
+            agent = make_pt_q(Episodes(k))
+            form = {**FORM, "consolidates": f"after every {k} episodes, one pass over all visits"}
+        for decay, (permanent, transient) in zip(DECAYS, step_sizes[k], strict=True):
+            contenders[cell_name(k, decay)] = Contender(
                 agent,
                 PTHypers(permanent, transient, decay),
                 form,
@@ -80,17 +80,17 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
             )
     return Plan(
         world=GRID,
-        stream=swapping_stream(segments=10, told=False),
+        stream=swapping_stream(segments=10, boundaries_known=False),
         contenders=contenders,
         probe=returns,
         truth="optimal values by value iteration",
-        most_steps=MOST_STEPS,
+        max_steps=MAX_STEPS,
         meet_at=0.5 if released else 0.2,
     )
 
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
-    cells = {cell_name(k, decay): (k, decay) for k in PERIODS for decay in DECAYS}
+    cells = {cell_name(k, decay): (k, decay) for k in INTERVALS for decay in DECAYS}
     return {
         "plane": plane_lines(results, cells, "Q", RETURN),
         "heatmap": plane_heatmap(results, cells, "Q", RETURN),
@@ -101,16 +101,16 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 def _claims(results: Results) -> list[Claim]:
     """What §6 ("The effect of k and λ") says."""
     areas = {name: auc(results, name, RETURN) for name in results.contenders}
-    if len(areas) < len(PERIODS) * len(DECAYS) + 1 or len({len(area) for area in areas.values()}) > 1:
+    if len(areas) < len(INTERVALS) * len(DECAYS) + 1 or len({len(area) for area in areas.values()}) > 1:
         missing = Finding(NOT_RUN, "needs every cell and Q, with all lanes sound")
         return [claim("every-k-has-a-decay", "for each k there is a λ for which PT-Q beats Q-learning", missing)]
-    cell = {(k, decay): areas[cell_name(k, decay)] for k in PERIODS for decay in DECAYS}
-    effect = {k: cell[k, 0.9] - cell[k, 0.1] for k in PERIODS}
+    cell = {(k, decay): areas[cell_name(k, decay)] for k in INTERVALS for decay in DECAYS}
+    effect = {k: cell[k, 0.9] - cell[k, 0.1] for k in INTERVALS}
     return [
         claim(
             "every-k-has-a-decay",
             "for each k there is a λ for which PT-Q beats Q-learning",
-            *(_some_decay_wins(k, cell, areas["Q"]) for k in PERIODS),
+            *(_some_decay_wins(k, cell, areas["Q"]) for k in INTERVALS),
         ),
         claim(
             "most-cells-win",
@@ -152,12 +152,12 @@ EXPERIMENTS = (
         plans={
             PAPER: partial(_plan, CHOSEN, released=False),
             RELEASED: partial(_plan, PUBLISHED, released=True),
-            SMOKE: lambda: shrink(_plan(CHOSEN, released=False), segments=3, span=10, seeds=3),
+            SMOKE: lambda: shrink(_plan(CHOSEN, released=False), segments=3, segment_length=10, seeds=3),
         },
         figures=_figures,
         claims=_claims,
         expected="25 s",
-        headline=(RETURN,),
+        primary_metrics=(RETURN,),
         remarks=(
             "The agent is not told of switches, which happen every 50 episodes.",
             "The paper's table of step sizes for this figure is that of another experiment; the lists of the tabular control task "

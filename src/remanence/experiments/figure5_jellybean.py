@@ -16,9 +16,9 @@ from remanence.agents import Agent, PTHypers
 from remanence.agents.dqn import Training
 from remanence.agents.networks import Network, mlp
 from remanence.core.types import Steps
-from remanence.engine.life import Moment, Probe
+from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
-from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, printed_values
+from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
@@ -32,26 +32,26 @@ RATE = "reward_rate"
 COLLECTED = "collected_"  # and the kind of item: how many since the beginning
 REWARDS = np.array([[2.0, 0.1, -1.0], [-1.0, 0.1, 2.0]], np.float32)  # blue, green, red in the two tasks
 SWITCH, SEGMENTS, WINDOW = 150_000, 14, 10_000
-FRAMES, PERIOD = 4, 10_000
+FRAMES, CONSOLIDATE_EVERY = 4, 10_000
 WIDTHS = (512, 256, 128)
 CHOSEN = PTHypers(permanent_lr=1e-7, transient_lr=1e-3, decay=0.75)
 
 # Step sizes searched, and rewards per step printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5)
 PERMANENT_STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-_PRINTED_PT = {
+_PAPER_PT = {
     1e-4: (0.031, 0.223, 0.126, 0.103, 0.035, 0.257, 0.154, 0.154, 0.038, 0.217, 0.199, 0.159),
     1e-5: (0.031, 0.252, 0.071, 0.051, 0.030, 0.261, 0.077, 0.068, 0.040, 0.220, 0.201, 0.096),
     1e-6: (0.041, 0.242, 0.070, 0.061, 0.034, 0.260, 0.090, 0.083, 0.030, 0.234, 0.207, 0.084),
     1e-7: (0.036, 0.256, 0.056, 0.067, 0.040, 0.268, 0.062, 0.070, 0.028, 0.227, 0.216, 0.124),
     1e-8: (0.031, 0.247, 0.051, 0.069, 0.041, 0.261, 0.069, 0.069, 0.037, 0.232, 0.213, 0.080),
 }
-_PRINTED_PLAIN = {
+_PAPER_PLAIN = {
     "DQN": (0.03, 0.127, 0.192, 0.093),
     "DQN-multihead": (0.037, 0.135, 0.247, 0.245),
     "DQN-large-buffer": (0.025, 0.055, 0.055, 0.031),
 }
-PRINTED = printed_values(_PRINTED_PT, STEP_SIZES, _PRINTED_PLAIN, STEP_SIZES)
+PAPER_VALUES = paper_tables(_PAPER_PT, STEP_SIZES, _PAPER_PLAIN, STEP_SIZES)
 
 
 def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:
@@ -83,7 +83,7 @@ def jellybean_plan(
     contenders: Field,
     segments: int = SEGMENTS,
     seeds: int = 30,
-    period: int = PERIOD,
+    consolidate_every: int = CONSOLIDATE_EVERY,
     target_follows: bool = False,
 ) -> Plan:
     world = JellyBeanWorld(rules)
@@ -91,9 +91,9 @@ def jellybean_plan(
         network=partial(network, world),
         actions=world.num_actions,
         example_obs=world.example_obs,
-        training=Training("adam", batch=64, replay=8_000, target_period=200, frames=FRAMES),
+        training=Training("adam", batch=64, replay=8_000, target_every=200, frames=FRAMES),
         large_replay=250_000,
-        period=period,
+        consolidate_every=consolidate_every,
         tasks=len(REWARDS),
         epsilon=0.1,
         target_follows=target_follows,
@@ -103,7 +103,7 @@ def jellybean_plan(
     )
     return Plan(
         world=world,
-        stream=Stream(REWARDS, cyclic(2, segments), Steps(SWITCH), told=False),
+        stream=Stream(REWARDS, cyclic(2, segments), Steps(SWITCH), boundaries_known=False),
         contenders=contenders(make),
         probe=lambda _: rates(rules),
         truth="none needed",
@@ -112,7 +112,7 @@ def jellybean_plan(
         lanes_at_once=60,
         window=WINDOW,
         maps=lambda agent: item_values(agent, world),
-        map_ticks=tuple(range(SWITCH // WINDOW, segments * SWITCH // WINDOW + 1, SWITCH // WINDOW)),
+        map_windows=tuple(range(SWITCH // WINDOW, segments * SWITCH // WINDOW + 1, SWITCH // WINDOW)),
     )
 
 
@@ -120,7 +120,7 @@ def rates(rules: JellyBean) -> Probe:
     """Reward per step of the window, and how many items of each kind were collected since the beginning."""
     names = [item.name for item in rules.items]
 
-    def measure(moment: Moment) -> dict[str, Array]:
+    def measure(moment: ProbeInput) -> dict[str, Array]:
         counts = moment.world.collected.astype(jnp.float32)
         return {
             RATE: moment.tally.reward / jnp.maximum(moment.tally.steps, 1),
@@ -138,7 +138,7 @@ def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
         scenes[kind, np.arange(side * side), np.arange(side * side)] = world.rules.colours[1 + item] > 0.5
     inputs = np.tile(scenes.reshape(2 * side * side, -1), (1, FRAMES))
 
-    def measure(moment: Moment) -> dict[str, Array]:
+    def measure(moment: ProbeInput) -> dict[str, Array]:
         return jax.vmap(lambda one: agent.inspect(moment.agent, one))(jnp.asarray(inputs))
 
     return measure
@@ -146,8 +146,10 @@ def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
 
 def _shrunk(contenders: Field) -> Plan:
     """The same path in seconds: short tasks, and consolidation often enough to be seen."""
-    plan = shrink(jellybean_plan(preset("released"), contenders, period=200), segments=2, span=500, seeds=2)
-    return dataclasses.replace(plan, window=100, round_steps=50, map_ticks=(5, 10))
+    plan = shrink(
+        jellybean_plan(preset("released"), contenders, consolidate_every=200), segments=2, segment_length=500, seeds=2
+    )
+    return dataclasses.replace(plan, window=100, round_steps=50, map_windows=(5, 10))
 
 
 def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict[str, Callable[[], Plan]]:
@@ -252,7 +254,7 @@ EXPERIMENTS = (
         figures=_figures,
         claims=_claims,
         expected="10 days",
-        headline=(RATE,),
+        primary_metrics=(RATE,),
         remarks=REMARKS,
     ),
     Experiment(
@@ -263,7 +265,7 @@ EXPERIMENTS = (
         figures=lambda results: {"items": items_per_task(results, COLLECTED)},
         claims=lambda _: [],
         expected="the run of figure5/jellybean",
-        headline=(RATE,),
+        primary_metrics=(RATE,),
         remarks=REMARKS,
         run_of="figure5/jellybean",
     ),
@@ -275,7 +277,7 @@ EXPERIMENTS = (
         figures=lambda results: _curves(results, "Jelly Bean World, decay of the transient network"),
         claims=_decay_claims,
         expected="20 h",
-        headline=(RATE,),
+        primary_metrics=(RATE,),
         remarks=REMARKS,
     ),
     Experiment(
@@ -289,7 +291,7 @@ EXPERIMENTS = (
         },
         claims=_capacity_claims,
         expected="15 days",
-        headline=(RATE,),
+        primary_metrics=(RATE,),
         remarks=(*REMARKS, "2x and 1x mean the widths of all hidden layers; PT-DQN-1x has two networks of DQN's size."),
     ),
 )

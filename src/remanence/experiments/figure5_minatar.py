@@ -15,37 +15,37 @@ from remanence.agents import PTHypers
 from remanence.agents.dqn import Training
 from remanence.agents.networks import Network, conv, dense, flatten, relu, sequence
 from remanence.core.types import Steps
-from remanence.engine.life import Moment
+from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
-from remanence.experiments.deep import Continual, against_rivals, printed_values
+from remanence.experiments.deep import Continual, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
 from remanence.results.claims import Claim
 from remanence.results.store import Results
-from remanence.streams import Drawn, Stream
+from remanence.streams import RandomOrder, Stream
 from remanence.worlds import MinAtarGames
 
 RETURN, AVERAGE, GAME = "return", "return_average", "game"
 SWITCH, SEGMENTS, WINDOW = 500_000, 7, 5_000
-PERIOD = 50_000
+CONSOLIDATE_EVERY = 50_000
 FILTERS, RELEASED_FILTERS, UNITS = 16, 32, 256
 CHOSEN = PTHypers(permanent_lr=1e-8, transient_lr=1e-4, decay=0.75)
 
 # Step sizes searched, and areas under the curve printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-3, 1e-4, 1e-5, 1e-6)
 PERMANENT_STEP_SIZES, TRANSIENT_STEP_SIZES = (1e-7, 1e-8, 1e-9), (1e-3, 1e-4, 1e-5)
-_PRINTED_PT = {
+_PAPER_PT = {
     1e-7: (14.41, 17.38, 7.89, 13.87, 19.07, 10.55, 9.50, 16.12, 12.16),
     1e-8: (15.29, 17.35, 7.79, 14.02, 20.54, 10.72, 9.79, 16.71, 12.48),
     1e-9: (15.54, 17.51, 8.02, 12.63, 19.54, 10.90, 8.57, 16.48, 11.76),
 }
-_PRINTED_PLAIN = {
+_PAPER_PLAIN = {
     "DQN": (7.10, 12.90, 13.14, 5.90),
     "DQN-multihead": (8.72, 14.93, 15.68, 8.54),
     "DQN-large-buffer": (6.78, 11.44, 10.70, 4.56),
 }
-PRINTED = printed_values(_PRINTED_PT, TRANSIENT_STEP_SIZES, _PRINTED_PLAIN, STEP_SIZES)
+PAPER_VALUES = paper_tables(_PAPER_PT, TRANSIENT_STEP_SIZES, _PAPER_PLAIN, STEP_SIZES)
 
 
 def network(world: MinAtarGames, filters: int, width: float, outputs: int) -> Network:
@@ -59,15 +59,17 @@ def _contenders(make: Continual) -> dict[str, Contender]:
     return make.all(CHOSEN, plain=1e-5, multihead=1e-5, large=1e-4)
 
 
-def minatar_plan(filters: int = FILTERS, period: int = PERIOD, target_follows: bool = False) -> Plan:
+def minatar_plan(
+    filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EVERY, target_follows: bool = False
+) -> Plan:
     world = MinAtarGames(ramping=False)
     make = Continual(
         network=partial(network, world, filters),
         actions=world.num_actions,
         example_obs=np.zeros(world.obs_shape, bool),
-        training=Training("adam", batch=64, replay=100_000, target_period=1000, chained=True),
+        training=Training("adam", batch=64, replay=100_000, target_every=1000, implicit_next=True),
         large_replay=500_000,
-        period=period,
+        consolidate_every=consolidate_every,
         tasks=len(world.games),
         epsilon=0.1,
         target_follows=target_follows,
@@ -78,7 +80,11 @@ def minatar_plan(filters: int = FILTERS, period: int = PERIOD, target_follows: b
     return Plan(
         world=world,
         stream=Stream(
-            np.arange(len(world.games), dtype=np.int32), Drawn(SEGMENTS), Steps(SWITCH), told=False, ends_episode=True
+            np.arange(len(world.games), dtype=np.int32),
+            RandomOrder(SEGMENTS),
+            Steps(SWITCH),
+            boundaries_known=False,
+            truncate_on_switch=True,
         ),
         contenders=_contenders(make),
         probe=lambda _: _returns,
@@ -89,14 +95,14 @@ def minatar_plan(filters: int = FILTERS, period: int = PERIOD, target_follows: b
     )
 
 
-def _returns(moment: Moment) -> dict[str, Array]:
+def _returns(moment: ProbeInput) -> dict[str, Array]:
     """Returns, and which game was live."""
     return {**latest_returns(moment), GAME: moment.task_id.astype(jnp.float32)}
 
 
 def _smoke() -> Plan:
     """The same path in seconds: short tasks, and consolidation often enough to be seen."""
-    plan = shrink(minatar_plan(period=200), segments=3, span=400, seeds=2)
+    plan = shrink(minatar_plan(consolidate_every=200), segments=3, segment_length=400, seeds=2)
     return dataclasses.replace(plan, window=100, round_steps=50)
 
 
@@ -131,7 +137,7 @@ EXPERIMENTS = (
         figures=_figures,
         claims=_claims,
         expected="10 days",
-        headline=(RETURN,),
+        primary_metrics=(RETURN,),
         continual="return_window",
         remarks=(
             "Each seed draws its own order of games, and the same game may come twice in a row. Scores of the games differ tenfold,"

@@ -19,11 +19,11 @@ from remanence.experiments.base import Experiment
 DEFAULT = "EXPERIMENT"
 
 
-def is_own(name: str) -> bool:
+def is_file(name: str) -> bool:
     return _parts(name)[0].endswith(".py")
 
 
-def load_own(name: str) -> Experiment:
+def load_file(name: str) -> Experiment:
     """The experiment that `mine.py` or `mine.py:NAME` names."""
     file, attribute = _parts(name)
     path = Path(file)

@@ -9,25 +9,25 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError
-from remanence.gym.factories import Source
+from remanence.gym.factories import EnvFactory
 from remanence.gym.spaces import Spaces, read_spaces
-from remanence.schedules import Timetable
+from remanence.schedules import Schedule
 
 STEPS = 20  # of a trial
 
 
-def examine(sources: Sequence[Source], timetable: Timetable) -> tuple[Spaces, list[str], int]:
+def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple[Spaces, list[str], int]:
     """Tries all environments of a life for a few steps.
 
     Returns: the spaces they share; what they call themselves; how many a source makes at once.
     """
     found: list[tuple[str, Spaces]] = []
     ids, sizes = [], []
-    for number, source in enumerate(sources):
-        name = timetable.names[number] if timetable.environments else "the environment"
+    for number, source in enumerate(env_factories):
+        name = schedule.names[number] if schedule.environments else "the environment"
         parts = _calling(f"making {name}", source.make)
         try:
-            found += [(name, _examine_one(env, name, timetable)) for env in parts]
+            found += [(name, _check_env(env, name, schedule)) for env in parts]
             ids.append(getattr(parts[0].spec, "id", None) or type(parts[0].unwrapped).__name__)
             sizes.append(len(parts))
         finally:
@@ -48,7 +48,7 @@ def examine(sources: Sequence[Source], timetable: Timetable) -> tuple[Spaces, li
     return spaces, ids, sizes[0]
 
 
-def _examine_one(env: Any, name: str, timetable: Timetable) -> Spaces:
+def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
     import gymnasium
 
     if isinstance(env, gymnasium.vector.VectorEnv):
@@ -60,11 +60,14 @@ def _examine_one(env: Any, name: str, timetable: Timetable) -> Spaces:
         old = " (an environment of the old gym package?)" if hasattr(env, "reset") and hasattr(env, "step") else ""
         raise UserError(f"{name} is no gymnasium.Env but {type(env).__module__}.{type(env).__qualname__}{old}")
     spaces = read_spaces(env.observation_space, env.action_space)
-    if timetable.change is not None:
-        ticks = {segment * timetable.span.count for segment in range(len(timetable.order))} | {timetable.ticks - 1, 0}
-        for tick in sorted(ticks, reverse=True):  # ends at the first value
-            value = timetable.value(tick)
-            _calling(f"changing {name} to {value!r}", timetable.change, env, value)
+    if schedule.change is not None:
+        times = {segment * schedule.segment_length.count for segment in range(len(schedule.order))} | {
+            schedule.duration - 1,
+            0,
+        }
+        for time in sorted(times, reverse=True):  # ends at the first value
+            value = schedule.value(time)
+            _calling(f"changing {name} to {value!r}", schedule.change, env, value)
     rng = np.random.default_rng(0)
     _reset(env, name, spaces)
     for _ in range(STEPS):
@@ -108,8 +111,8 @@ def _check_obs(env: Any, name: str, spaces: Spaces, obs: Any, when: str) -> None
     if space.contains(obs):
         return
     array, wrong = np.asarray(obs), ""
-    if array.shape != spaces.given:
-        wrong = f"shape {array.shape} instead of {spaces.given}"
+    if array.shape != spaces.env_shape:
+        wrong = f"shape {array.shape} instead of {spaces.env_shape}"
     elif not np.can_cast(array.dtype, space.dtype):
         wrong = f"dtype {array.dtype} instead of {space.dtype}"
     else:
@@ -132,5 +135,7 @@ def _kind(answer: Any) -> str:
 
 
 def _summary(spaces: Spaces) -> str:
-    seen = f"{spaces.states} states" if spaces.states else f"{spaces.kind}s of shape {spaces.given} ({spaces.dtype})"
+    seen = (
+        f"{spaces.states} states" if spaces.states else f"{spaces.kind}s of shape {spaces.env_shape} ({spaces.dtype})"
+    )
     return f"{seen} and {spaces.actions} actions"

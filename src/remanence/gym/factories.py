@@ -13,7 +13,7 @@ Maker: TypeAlias = Callable[[], Any]  # -> a Gymnasium environment, or a vector 
 Adapter: TypeAlias = Callable[[Any], Any]  # wraps an environment
 
 
-class Source:
+class EnvFactory:
     """Gives one environment after the other.
 
     The parts of a synchronous vector environment are given one by one: each life has the part of its number, and what the
@@ -59,7 +59,7 @@ class Source:
         self._given.append(weakref.ref(env))
 
 
-def sources(env: Any, adapter: Adapter | None) -> dict[str, Source]:
+def env_factories(env: Any, adapter: Adapter | None) -> dict[str, EnvFactory]:
     """The sources a user named, by name."""
     if isinstance(env, Mapping):
         listed = [(str(name), one) for name, one in env.items()]
@@ -69,9 +69,9 @@ def sources(env: Any, adapter: Adapter | None) -> dict[str, Source]:
         listed = [(env if isinstance(env, str) else "environment", env)]
     if not listed:
         raise UserError("no environment: give a function that makes one")
-    found: dict[str, Source] = {}
+    found: dict[str, EnvFactory] = {}
     for name, one in listed:
-        found[f"{name} again" if name in found else name] = Source(_maker(one), adapter)
+        found[f"{name} again" if name in found else name] = EnvFactory(_maker(one), adapter)
     if len(found) < len(listed):
         raise UserError("give environments names of their own, {name: function that makes it, …}")
     return found

@@ -19,11 +19,11 @@ from jax import Array
 
 from remanence.core import hostcall
 from remanence.core.errors import UserError
-from remanence.core.masking import takes_part
+from remanence.core.masking import is_active
 from remanence.core.types import Key, Task, TimeStep
 
 
-class Seen(NamedTuple):
+class HostStep(NamedTuple):
     """What became of one action, as numpy arrays and numbers."""
 
     obs: np.ndarray  # [*obs]  where it led
@@ -33,14 +33,14 @@ class Seen(NamedTuple):
     begun: np.ndarray  # [*obs]  what to act on next: the first observation of the next episode where one has ended
 
 
-class Company(Protocol):
+class EnvPool_(Protocol):
     """The environments of some lanes."""
 
     def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
         """A lane's number and first observation, for each seed."""
         ...
 
-    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[Seen]:
+    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
         """One step of these lanes, which have taken so many before; one that comes twice or too early is an error."""
         ...
 
@@ -49,11 +49,11 @@ class Company(Protocol):
         ...
 
 
-_companies: dict[int, Company | None] = {}
+_companies: dict[int, EnvPool_ | None] = {}
 
 
 @contextlib.contextmanager
-def hosting() -> Iterator[int]:
+def env_pool() -> Iterator[int]:
     """A number for companies. The smallest that is free: a number is part of a program, and programs are worth keeping."""
     number = next(n for n in itertools.count() if n not in _companies)
     _companies[number] = None
@@ -63,19 +63,19 @@ def hosting() -> Iterator[int]:
         del _companies[number]
 
 
-def admit(number: int, company: Company) -> None:
+def register_pool(number: int, pool: EnvPool_) -> None:
     """From now on, this is the company of that number."""
-    _companies[number] = company
+    _companies[number] = pool
 
 
-def _of(number: int) -> Company:
-    company = _companies.get(int(number))
-    if company is None:
+def _of(number: int) -> EnvPool_:
+    pool = _companies.get(int(number))
+    if pool is None:
         raise RuntimeError(f"there is no company {number}")
-    return company
+    return pool
 
 
-class Whereabouts(NamedTuple):
+class HostState(NamedTuple):
     """What a lane carries of its world."""
 
     lane: Array  # []
@@ -89,27 +89,27 @@ class GymnasiumWorld:
     Every call happens once and in order, and only lanes that take part move.
     """
 
-    company: int
+    pool: int
     num_actions: int
     shape: tuple[int, ...]
     dtype: str
     discount: float
-    begins_itself: bool = True
+    resets_itself: bool = True
 
     @property
     def example_obs(self) -> np.ndarray:
         return np.zeros(self.shape, self.dtype)
 
-    def reset(self, key: Key, task: Task) -> tuple[Whereabouts, Array]:
+    def reset(self, key: Key, task: Task) -> tuple[HostState, Array]:
         del task
         seed = (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)  # what environments are seeded with
-        asked = jnp.stack([jnp.int32(self.company), seed])
+        asked = jnp.stack([jnp.int32(self.pool), seed])
         lane, obs = hostcall.call("remanence_own_begin", _begin, [_form((), "int32"), self._view], asked)
-        return Whereabouts(lane, jnp.int32(0)), obs
+        return HostState(lane, jnp.int32(0)), obs
 
-    def step(self, key: Key, state: Whereabouts, action: Array, task: Task) -> tuple[Whereabouts, TimeStep]:
+    def step(self, key: Key, state: HostState, action: Array, task: Task) -> tuple[HostState, TimeStep]:
         del key, task
-        asked = [jnp.int32(self.company), state.lane, state.time, action, takes_part()]
+        asked = [jnp.int32(self.pool), state.lane, state.time, action, is_active()]
         obs, begun, facts = hostcall.call(
             "remanence_own_step",
             _step,
@@ -117,20 +117,20 @@ class GymnasiumWorld:
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
         seen = TimeStep(obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, begun=begun)
-        return Whereabouts(state.lane, state.time + 1), seen
+        return HostState(state.lane, state.time + 1), seen
 
-    def save(self, states: Whereabouts) -> dict[str, np.ndarray]:
+    def save(self, states: HostState) -> dict[str, np.ndarray]:
         del states
         raise UserError("an environment of your own cannot be kept in a checkpoint: nobody but itself knows its state")
 
-    def load(self, states: Whereabouts, saved: dict[str, np.ndarray]) -> Whereabouts:
+    def load(self, states: HostState, saved: dict[str, np.ndarray]) -> HostState:
         del saved
         self.save(states)
         return states
 
-    def drop(self, states: Whereabouts) -> None:
+    def drop(self, states: HostState) -> None:
         for lane in np.asarray(states.lane).tolist():
-            _of(self.company).leave(lane)
+            _of(self.pool).leave(lane)
 
     @property
     def _view(self) -> jax.ShapeDtypeStruct:

@@ -85,8 +85,8 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         task = self.task
         self._path.append((int(self.worlds.places[0, 0]), int(self.worlds.places[0, 1])))
-        _, finds = self.worlds.step(np.array([action]))
-        return self._observation(), float(self.schedule.table[task, finds[0]]), False, False, self._info(task)
+        _, collected_now = self.worlds.step(np.array([action]))
+        return self._observation(), float(self.schedule.table[task, collected_now[0]]), False, False, self._info(task)
 
     def render(self) -> np.ndarray | str | None:  # type: ignore[override]
         if self.render_mode == "rgb_array":

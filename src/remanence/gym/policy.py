@@ -18,11 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from remanence import __version__
-from remanence.agents.configs import RECIPES, Made, Recipe
+from remanence.agents.configs import CONFIGS, AgentConfig, BuiltAgent
 from remanence.core.errors import UserError, disk_errors
 from remanence.core.prng import make_key
-from remanence.core.tree_utils import named
-from remanence.core.types import Told
+from remanence.core.tree_utils import named_leaves
+from remanence.core.types import TaskObs
 from remanence.gym.spaces import Spaces
 
 FORMAT = 1
@@ -35,12 +35,12 @@ class Policy:
     """An agent as it was at the end of a life. It learns no more."""
 
     name: str
-    made: Made
+    built: BuiltAgent
     spaces: Spaces
     tasks: int
     state: Any
     """of the agent; of agents in parts, the weights alone"""
-    recipe: Any = None
+    config: Any = None
     """None for an agent of the user's own: it can act, but only its maker can save it"""
     about: dict[str, Any] = field(default_factory=dict)
     """where it comes from"""
@@ -56,14 +56,16 @@ class Policy:
         """
         seen, many = self.spaces.encode_many(obs)
         if many:
-            raise UserError(f"act takes one observation, of shape {self.spaces.given}; got {np.shape(obs)}")
+            raise UserError(f"act takes one observation, of shape {self.spaces.env_shape}; got {np.shape(obs)}")
         if greedy:
             action = self.values(obs, task)["value"].argmax()
         else:
             rng = np.random.default_rng() if rng is None else rng
-            shown = Told(jnp.asarray(seen[0]), jnp.int32(self._head(task))) if self.made.agent.knows_task else seen[0]
+            shown = (
+                TaskObs(jnp.asarray(seen[0]), jnp.int32(self._head(task))) if self.built.agent.task_aware else seen[0]
+            )
             key = make_key(int(rng.integers(2**32)))
-            action = _compiled(self.made.agent.act)(self.state, self.made.hypers, shown, key)
+            action = _compiled(self.built.agent.act)(self.state, self.built.hypers, shown, key)
         return int(action) + self.spaces.first_action
 
     def values(self, obs: Any, task: int | None = None) -> dict[str, np.ndarray]:
@@ -72,25 +74,25 @@ class Policy:
         Each [actions] for one observation, [n, actions] for many.
         """
         seen, many = self.spaces.encode_many(obs)
-        believed = _many(self.made.agent.inspect)(self.state, seen)
+        believed = _many(self.built.agent.inspect)(self.state, seen)
         parts = {part: np.asarray(values) for part, values in believed.items()}
         return {part: self._of_task(values if many else values[0], task) for part, values in parts.items()}
 
     def save(self, path: str | Path) -> Path:
         """Writes the policy to a file, for `remanence.load_policy`."""
         path = Path(path)
-        if self.recipe is None:
+        if self.config is None:
             raise UserError(f"'{self.name}' is an agent of your own: keep its state (policy.state) in your own way")
         about = {
             "format": FORMAT,
             "remanence": __version__,
             "name": self.name,
-            "recipe": {"kind": type(self.recipe).__name__, **dataclasses.asdict(self.recipe)},
+            "recipe": {"kind": type(self.config).__name__, **dataclasses.asdict(self.config)},
             "spaces": dataclasses.asdict(self.spaces),
             "tasks": self.tasks,
             **self.about,
         }
-        arrays = {f"weights{name}": np.asarray(leaf) for name, leaf in named(self.state)}
+        arrays = {f"weights{name}": np.asarray(leaf) for name, leaf in named_leaves(self.state)}
         partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -103,7 +105,7 @@ class Policy:
         return path
 
     def _of_task(self, values: np.ndarray, task: int | None) -> np.ndarray:
-        if not self.made.agent.knows_task:
+        if not self.built.agent.task_aware:
             return values
         return values.reshape(*values.shape[:-1], self.tasks, -1)[..., self._head(task), :]
 
@@ -125,15 +127,15 @@ def load_policy(path: str | Path) -> Policy:
         if about.pop("format") != FORMAT:
             raise UserError(f"'{path}' was saved by another version of remanence ({about['remanence']})")
         told = about.pop("recipe")
-        recipe: Recipe = _rebuilt(RECIPES[told.pop("kind")], told)
+        config: AgentConfig = _rebuilt(CONFIGS[told.pop("kind")], told)
         spaces: Spaces = _rebuilt(Spaces, about.pop("spaces"))
         name, tasks = about.pop("name"), about.pop("tasks")
-        made = recipe.make(spaces, tasks)
-        form = jax.eval_shape(lambda: weights_of(made.agent.init(jax.random.key(0), made.hypers)))
-        leaves = [arrays[f"weights{where}"] for where, _ in named(form)]
+        built = config.build(spaces, tasks)
+        form = jax.eval_shape(lambda: weights_of(built.agent.init(jax.random.key(0), built.hypers)))
+        leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(form)]
         fits = all(
             (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
-            for leaf, (_, wanted) in zip(leaves, named(form), strict=True)
+            for leaf, (_, wanted) in zip(leaves, named_leaves(form), strict=True)
         )
         if not fits or len(leaves) != len(arrays):
             raise ValueError("weights")
@@ -151,7 +153,7 @@ def load_policy(path: str | Path) -> Policy:
     ) as error:
         raise UserError(f"'{path}' is no policy saved by remanence, or it is damaged") from error
     state = jax.tree.unflatten(jax.tree.structure(form), leaves)
-    return Policy(name, made, spaces, tasks, state, recipe, about)
+    return Policy(name, built, spaces, tasks, state, config, about)
 
 
 def weights_of(state: Any) -> Any:

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from remanence.core.errors import UserError
-from remanence.gym.factories import Source
-from remanence.gym.hosted import Seen
+from remanence.gym.factories import EnvFactory
+from remanence.gym.hosted import HostStep
 from remanence.gym.spaces import Spaces
-from remanence.schedules import Timetable
+from remanence.schedules import Schedule
 
 
 class Episode(NamedTuple):
@@ -25,7 +25,7 @@ class Episode(NamedTuple):
     returned: float  # undiscounted
 
 
-class Player:
+class EnvWorker:
     """One lane in its environments, of which it has one for each source.
 
     After every step the task and the parameter of the next one are put in place, before a reset if an episode is over: parameters
@@ -35,15 +35,15 @@ class Player:
 
     def __init__(
         self,
-        sources: Sequence[Source],
-        timetable: Timetable,
+        env_factories: Sequence[EnvFactory],
+        schedule: Schedule,
         spaces: Spaces,
         discount: float,
         window: int,
         lane: int,
         seed: int,
     ) -> None:
-        self.sources, self.timetable, self.spaces, self.discount = sources, timetable, spaces, discount
+        self.env_factories, self.schedule, self.spaces, self.discount = env_factories, schedule, spaces, discount
         self.lane, self.seed, self.steps, self.window = lane, seed, 0, window
         self.episodes: list[Episode] = []
         self.rewards: list[float] = []
@@ -57,13 +57,13 @@ class Player:
         self._make_ready()
         return self._reset()
 
-    def step(self, action: int) -> Seen:
+    def step(self, action: int) -> HostStep:
         spaces = self.spaces
-        given, reward, terminated, truncated, _ = self._env.step(action + spaces.first_action)
+        env_shape, reward, terminated, truncated, _ = self._env.step(action + spaces.first_action)
         reward = float(reward)
         if not math.isfinite(reward):
             raise UserError(f"the environment gave a reward that is no number: {reward}")
-        obs = spaces.encode(given)
+        obs = spaces.encode(env_shape)
         if self.steps % self.window == 0:
             self.rewards.append(0.0)
         self.rewards[-1] += reward
@@ -76,7 +76,7 @@ class Player:
         if last:
             self._since, self._return = self.steps, 0.0
         self._make_ready()
-        return Seen(obs, reward, 0.0 if terminated else self.discount, last, self._reset() if last else obs)
+        return HostStep(obs, reward, 0.0 if terminated else self.discount, last, self._reset() if last else obs)
 
     def close(self) -> None:
         for made in self._made.values():
@@ -85,8 +85,8 @@ class Player:
         self._made.clear()
 
     @property
-    def _tick(self) -> int:
-        return self.steps if self.timetable.by_steps else len(self.episodes)
+    def _clock(self) -> int:
+        return self.steps if self.schedule.by_steps else len(self.episodes)
 
     @property
     def _env(self) -> Any:
@@ -94,25 +94,25 @@ class Player:
 
     @property
     def _number(self) -> int:
-        return self._task if self.timetable.environments else 0
+        return self._task if self.schedule.environments else 0
 
     def _is_cut(self) -> bool:
-        table = self.timetable
-        return table.cuts and table.by_steps and table.task(self._tick) != self._task
+        table = self.schedule
+        return table.truncate_on_switch and table.by_steps and table.task(self._clock) != self._task
 
     def _make_ready(self) -> None:
         """Task and parameter of the next step."""
-        tick = self._tick
-        if tick == self._ready_for:
+        time = self._clock
+        if time == self._ready_for:
             return
-        self._ready_for, self._task = tick, self.timetable.task(tick)
+        self._ready_for, self._task = time, self.schedule.task(time)
         if self._number not in self._made:
-            self._made[self._number] = self.sources[self._number].next(self.lane)
-        if self.timetable.change is None:
+            self._made[self._number] = self.env_factories[self._number].next(self.lane)
+        if self.schedule.change is None:
             return
-        value = self.timetable.value(tick)
+        value = self.schedule.value(time)
         if value is not self._value:  # values of switches may be anything, arrays too
-            self.timetable.change(self._env, value)
+            self.schedule.change(self._env, value)
             self._value = value
 
     def _reset(self) -> np.ndarray:
@@ -123,15 +123,15 @@ class Player:
         return self.spaces.encode(obs)
 
 
-class Players:
+class EnvPool:
     """A company in which every lane has environments of its own."""
 
     def __init__(
-        self, sources: Sequence[Source], timetable: Timetable, spaces: Spaces, discount: float, window: int
+        self, env_factories: Sequence[EnvFactory], schedule: Schedule, spaces: Spaces, discount: float, window: int
     ) -> None:
-        self._enter = lambda lane, seed: Player(sources, timetable, spaces, discount, window, lane, seed)
+        self._enter = lambda lane, seed: EnvWorker(env_factories, schedule, spaces, discount, window, lane, seed)
         self._numbers = itertools.count()
-        self.players: dict[int, Player] = {}
+        self.workers: dict[int, EnvWorker] = {}
         self.failure: BaseException | None = None
         """what a player's environment raised"""
         self.stopping = False
@@ -141,35 +141,35 @@ class Players:
             began = []
             for seed in seeds:
                 number = next(self._numbers)
-                self.players[number] = player = self._enter(number, seed)
-                began.append((number, player.begin()))
+                self.workers[number] = worker = self._enter(number, seed)
+                began.append((number, worker.begin()))
             return began
 
-    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[Seen]:
+    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
         with self._watching():
             seen = []
             for lane, time, action in zip(lanes, times, actions, strict=True):
-                player = self.players[lane]
-                if player.steps != time:
-                    raise RuntimeError(f"step {time} of a life that is at step {player.steps}")
-                seen.append(player.step(action))
+                worker = self.workers[lane]
+                if worker.steps != time:
+                    raise RuntimeError(f"step {time} of a life that is at step {worker.steps}")
+                seen.append(worker.step(action))
             return seen
 
     def leave(self, lane: int) -> None:
-        self.players[lane].close()
+        self.workers[lane].close()
 
     def close(self) -> None:
-        for player in self.players.values():
-            player.close()
+        for worker in self.workers.values():
+            worker.close()
 
     @property
     def steps(self) -> int:
         """Of all lanes together."""
-        return sum(player.steps for player in list(self.players.values()))
+        return sum(worker.steps for worker in list(self.workers.values()))
 
     @property
     def episodes(self) -> int:
-        return sum(len(player.episodes) for player in list(self.players.values()))
+        return sum(len(worker.episodes) for worker in list(self.workers.values()))
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:

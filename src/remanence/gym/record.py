@@ -13,9 +13,9 @@ import polars as pl
 from remanence import __version__
 from remanence.core.types import Hypers
 from remanence.engine.lanes import Outcome
-from remanence.gym.pool import Player
+from remanence.gym.pool import EnvWorker
 from remanence.results.schema import curve_rows
-from remanence.schedules import Timetable
+from remanence.schedules import Schedule
 
 
 def numbers_of(hypers: Hypers) -> dict[str, float]:
@@ -34,13 +34,13 @@ def lane_row(lane: int, contender: str, seed: int, hypers: Hypers, outcome: Outc
         "seed": seed,
         **numbers_of(hypers),
         "steps": int(outcome.steps[row]),
-        "samples_lost": int(outcome.samples_lost[row]),
+        "samples_dropped": int(outcome.samples_dropped[row]),
         "diverged": not sound,
         "version": __version__,
     }
 
 
-def curves_of(lane: int, player: Player, timetable: Timetable) -> list[pl.DataFrame]:
+def curves_of(lane: int, worker: EnvWorker, schedule: Schedule) -> list[pl.DataFrame]:
     """The curves of one life.
 
     return          mean undiscounted return of the episodes that ended in a window; NaN where none did
@@ -50,19 +50,21 @@ def curves_of(lane: int, player: Player, timetable: Timetable) -> list[pl.DataFr
     task            the number of the task at the window's end, where there are several
     parameter       its value there, where it is a number
     """
-    window, ticks = (player.window, timetable.ticks // player.window) if timetable.by_steps else (1, timetable.ticks)
-    episodes = player.episodes if timetable.by_steps else player.episodes[:ticks]
-    ended = [(one.end - 1) // window for one in episodes] if timetable.by_steps else range(len(episodes))
+    window, windows = (
+        (worker.window, schedule.duration // worker.window) if schedule.by_steps else (1, schedule.duration)
+    )
+    episodes = worker.episodes if schedule.by_steps else worker.episodes[:windows]
+    ended = [(one.end - 1) // window for one in episodes] if schedule.by_steps else range(len(episodes))
     where = np.array(ended, np.int64)
-    count = np.bincount(where, minlength=ticks)
+    count = np.bincount(where, minlength=windows)
     returned = _mean(where, [one.returned for one in episodes], count)
     lengths = _mean(where, [one.length for one in episodes], count)
-    rate = np.array(player.rewards) / window if timetable.by_steps else returned / lengths
-    ends = [(tick + 1) * window - 1 for tick in range(ticks)]
+    rate = np.array(worker.rewards) / window if schedule.by_steps else returned / lengths
+    ends = [(window_index + 1) * window - 1 for window_index in range(windows)]
     found: dict[str, Any] = {"return": returned, "reward_rate": rate, "episode_length": lengths, "episodes": count}
-    if len(timetable.names) > 1:
-        found["task"] = [timetable.task(end) for end in ends]
-    values = [timetable.value(end) for end in ends]
+    if len(schedule.names) > 1:
+        found["task"] = [schedule.task(end) for end in ends]
+    values = [schedule.value(end) for end in ends]
     if all(isinstance(value, int | float | np.number) for value in values):
         found["parameter"] = values
     lanes = np.array([lane], np.int32)
@@ -70,6 +72,6 @@ def curves_of(lane: int, player: Player, timetable: Timetable) -> list[pl.DataFr
 
 
 def _mean(where: np.ndarray, values: Sequence[float], count: np.ndarray) -> np.ndarray:
-    """[ticks] mean of the values that belong to each; NaN where there are none."""
+    """[windows] mean of the values that belong to each; NaN where there are none."""
     sums = np.bincount(where, np.asarray(values, np.float64), len(count))
     return np.divide(sums, count, out=np.full(len(count), np.nan), where=count > 0)

@@ -10,7 +10,7 @@ import numpy as np
 
 from remanence.core.errors import UserError
 
-NUMBER, VECTOR, IMAGE = "number", "vector", "image"
+DISCRETE, VECTOR, IMAGE = "number", "vector", "image"
 CHANNELS = (1, 3, 4)  # of pictures: tells where the channels are
 
 
@@ -20,7 +20,7 @@ class Spaces:
 
     kind: str
     """a number (of a state), a vector, or an image: rows, columns, channels"""
-    given: tuple[int, ...]
+    env_shape: tuple[int, ...]
     """the shape of what the environment gives"""
     shape: tuple[int, ...]
     """the shape of what agents see"""
@@ -34,27 +34,29 @@ class Spaces:
     """for observations of several numbers, how many values each may have: agents see one bit for each"""
     first_choices: tuple[int, ...] = ()
     channels_first: bool = False
-    brightest: int = 255
+    max_value: int = 255
     """the largest value of images of bytes"""
 
     def encode(self, obs: Any) -> np.ndarray:
         """One observation as agents see it: a copy, as environments may write the next one into the same array."""
         array = np.asarray(obs)
-        if array.shape != self.given:
-            raise UserError(f"the environment gave an observation of shape {array.shape}, its space says {self.given}")
+        if array.shape != self.env_shape:
+            raise UserError(
+                f"the environment gave an observation of shape {array.shape}, its space says {self.env_shape}"
+            )
         return self._encoded(array)
 
     def encode_many(self, obs: Any) -> tuple[np.ndarray, bool]:
         """One observation or many: [n, *shape], and whether there were many."""
         array = np.asarray(obs)
-        if array.shape == self.given:
+        if array.shape == self.env_shape:
             return self._encoded(array)[None], False
-        if array.shape[1:] != self.given or array.ndim != len(self.given) + 1:
-            raise UserError(f"an observation has shape {self.given}, many of them (n, …); got {array.shape}")
+        if array.shape[1:] != self.env_shape or array.ndim != len(self.env_shape) + 1:
+            raise UserError(f"an observation has shape {self.env_shape}, many of them (n, …); got {array.shape}")
         return np.stack([self._encoded(one) for one in array]), True
 
     def _encoded(self, array: np.ndarray) -> np.ndarray:
-        if self.kind == NUMBER:
+        if self.kind == DISCRETE:
             return np.asarray(array - self.first_state, self.dtype)
         if self.choices:
             ranges = zip(self.first_choices, self.choices, array.flat, strict=True)
@@ -78,7 +80,7 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
     acting: dict[str, Any] = {"actions": int(actions.n), "first_action": int(actions.start)}
     if isinstance(observations, spaces.Discrete):
         states = {"states": int(observations.n), "first_state": int(observations.start)}
-        return Spaces(NUMBER, (), (), "int32", **states, **acting)
+        return Spaces(DISCRETE, (), (), "int32", **states, **acting)
     if isinstance(observations, spaces.MultiDiscrete):
         choices, firsts = (tuple(np.ravel(one).tolist()) for one in (observations.nvec, observations.start))
         bits = {"choices": choices, "first_choices": firsts}

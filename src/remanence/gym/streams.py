@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from remanence.core.types import Episodes, Span, Steps
+from remanence.core.types import Duration, Episodes, Steps
 from remanence.gym.jellybean import JellyBeanEnv
 from remanence.gym.switching import DRAWN, TaskSwitching
 from remanence.gym.worlds import (
@@ -26,9 +26,9 @@ class StreamOf:
     """Makes an environment and feeds it a stream; arguments beyond the schedule's are the environment's own."""
 
     make: Callable[..., Any]
-    span: Span
+    segment_length: Duration
     order: Sequence[int] | str | None = None
-    ends_episode: bool = False
+    truncate_on_switch: bool = False
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -40,19 +40,23 @@ class StreamOf:
         episodes: int | None = None,
         steps: int | None = None,
         order: Sequence[int] | str | None = None,
-        ends_episode: bool | None = None,
+        truncate_on_switch: bool | None = None,
         observe_task: bool = False,
         **world: Any,
     ) -> TaskSwitching:
         """What is None is as the paper has it."""
         if episodes is None and steps is None:
-            episodes, steps = (self.span.count, None) if isinstance(self.span, Episodes) else (None, self.span.count)
+            episodes, steps = (
+                (self.segment_length.count, None)
+                if isinstance(self.segment_length, Episodes)
+                else (None, self.segment_length.count)
+            )
         return TaskSwitching(
             self.make(**world),
             episodes=episodes,
             steps=steps,
             order=self.order if order is None else order,
-            ends_episode=self.ends_episode if ends_episode is None else ends_episode,
+            truncate_on_switch=self.truncate_on_switch if truncate_on_switch is None else truncate_on_switch,
             observe_task=observe_task,
         )
 
@@ -63,5 +67,5 @@ continuous_grid = StreamOf(ContinuousGridEnv, Episodes(200))
 slippery_grid = StreamOf(SlipperyGridEnv, Episodes(50))
 item_rooms = StreamOf(ItemRoomsEnv, Episodes(75), DRAWN)
 two_rooms = StreamOf(TwoRoomsEnv, Episodes(500))
-minatar = StreamOf(MinAtarGamesEnv, Steps(500_000), DRAWN, ends_episode=True)
+minatar = StreamOf(MinAtarGamesEnv, Steps(500_000), DRAWN, truncate_on_switch=True)
 jelly_bean = StreamOf(partial(JellyBeanEnv, switch_every=None), Steps(150_000))

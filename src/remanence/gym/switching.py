@@ -11,8 +11,8 @@ from gymnasium import spaces
 from gymnasium.utils import RecordConstructorArgs
 
 from remanence.core.errors import UserError
-from remanence.core.types import Episodes, Span, Steps
-from remanence.streams import Drawn, Stream
+from remanence.core.types import Duration, Episodes, Steps
+from remanence.streams import RandomOrder, Stream
 
 DRAWN = "drawn"
 
@@ -42,7 +42,7 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         episodes: int | None = None,
         steps: int | None = None,
         order: Sequence[int] | str | None = None,
-        ends_episode: bool = False,
+        truncate_on_switch: bool = False,
         observe_task: bool = False,
     ) -> None:
         """
@@ -54,12 +54,17 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
             ends_episode: whether a switch in the middle of an episode cuts it off.
             observe_task: whether observations are {"obs": …, "task": …} instead of the environment's own.
         """
-        arguments = {"episodes": episodes, "steps": steps, "ends_episode": ends_episode, "observe_task": observe_task}
+        arguments = {
+            "episodes": episodes,
+            "steps": steps,
+            "truncate_on_switch": truncate_on_switch,
+            "observe_task": observe_task,
+        }
         RecordConstructorArgs.__init__(
             self, order=order if order is None or isinstance(order, str) else tuple(order), **arguments
         )
         gymnasium.Wrapper.__init__(self, env)
-        self.stream = _stream(_tasked(env).num_tasks, _span(episodes, steps), order, observe_task, ends_episode)
+        self.stream = _stream(_tasked(env).num_tasks, _span(episodes, steps), order, observe_task, truncate_on_switch)
         if observe_task:
             task = spaces.Discrete(self.stream.num_tasks)
             self.observation_space = spaces.Dict({"obs": env.observation_space, "task": task})
@@ -80,8 +85,10 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._steps += 1
         self._under_way = True
-        at_switch = isinstance(self.stream.span, Steps) and self._steps % self.stream.span.count == 0
-        if at_switch and self.stream.ends_episode and not terminated:
+        at_switch = (
+            isinstance(self.stream.segment_length, Steps) and self._steps % self.stream.segment_length.count == 0
+        )
+        if at_switch and self.stream.truncate_on_switch and not terminated:
             truncated = True
         if at_switch and not (terminated or truncated):
             self._switch()  # the observation must tell of it before the next action
@@ -97,15 +104,15 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
 
     def _switch(self) -> None:
         """Makes the task live whose turn it is."""
-        clock = self._steps if isinstance(self.stream.span, Steps) else self._episodes
-        while self._segment < clock // self.stream.span.count:
+        clock = self._steps if isinstance(self.stream.segment_length, Steps) else self._episodes
+        while self._segment < clock // self.stream.segment_length.count:
             self._segment += 1
             listed = self.stream.shared_order[self._segment % self.stream.segments]
             self._task = int(self._chance.integers(self.stream.num_tasks)) if listed is None else listed
             _tasked(self.env).task = self._task
 
     def _shown(self, obs: Any) -> Any:
-        return {"obs": obs, "task": np.int64(self._task)} if self.stream.told else obs
+        return {"obs": obs, "task": np.int64(self._task)} if self.stream.boundaries_known else obs
 
 
 def _tasked(env: gymnasium.Env) -> HasTasks:
@@ -117,15 +124,21 @@ def _tasked(env: gymnasium.Env) -> HasTasks:
     return inner
 
 
-def _span(episodes: int | None, steps: int | None) -> Span:
+def _span(episodes: int | None, steps: int | None) -> Duration:
     if (episodes is None) == (steps is None):
         raise UserError("a task lasts so many episodes or so many steps: give one of the two")
     return Steps(steps) if episodes is None else Episodes(episodes)  # type: ignore[arg-type]
 
 
-def _stream(num_tasks: int, span: Span, order: Sequence[int] | str | None, told: bool, ends_episode: bool) -> Stream:
+def _stream(
+    num_tasks: int,
+    segment_length: Duration,
+    order: Sequence[int] | str | None,
+    boundaries_known: bool,
+    truncate_on_switch: bool,
+) -> Stream:
     if isinstance(order, str) and order != DRAWN:
         raise UserError(f"an order is a list of tasks or '{DRAWN}'; got '{order}'")
     numbers = range(num_tasks) if order is None else order
-    listed = Drawn(1) if isinstance(numbers, str) else tuple(int(number) for number in numbers)
-    return Stream(np.arange(num_tasks), listed, span, told, ends_episode)
+    listed = RandomOrder(1) if isinstance(numbers, str) else tuple(int(number) for number in numbers)
+    return Stream(np.arange(num_tasks), listed, segment_length, boundaries_known, truncate_on_switch)

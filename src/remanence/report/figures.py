@@ -50,15 +50,15 @@ def learning_curves(
     width: int = 560,
     height: int = 300,
     smooth: int = 1,
-    per_tick: int = 1,
+    per_window: int = 1,
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch.
 
-    `smooth`: a point is the mean of so many ticks up to it. `per_tick`: what a tick counts for on the axis.
+    `smooth`: a point is the mean of so many windows up to it. `per_window`: what a window counts for on the axis.
     """
     names = results.contenders
     rows = pl.concat(_band(results, name, line, smooth) for name in names for line in lines)
-    rows = rows.with_columns(pl.col("tick") * per_tick)
+    rows = rows.with_columns(pl.col("window") * per_window)
     colours = alt.Color(
         "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
     )
@@ -68,7 +68,7 @@ def learning_curves(
         scale=alt.Scale(domain=labels, range=dashes),
         legend=_legend("measured on") if len(lines) > 1 else None,
     )
-    along = alt.X("tick:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
+    along = alt.X("window:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
     up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=True))
     base = alt.Chart(alt.Data(values=rows.to_dicts()))
     band = base.mark_area(opacity=0.2).encode(
@@ -82,16 +82,16 @@ def learning_curves(
         tooltip=[
             alt.Tooltip("contender:N", title="agent"),
             alt.Tooltip("measure:N", title="measured on"),
-            alt.Tooltip("tick:Q", title=x),
+            alt.Tooltip("window:Q", title=x),
             alt.Tooltip("mean:Q", format=".4f"),
             alt.Tooltip("low:Q", format=".4f"),
             alt.Tooltip("high:Q", format=".4f"),
         ],
     )
     rules = (
-        alt.Chart(alt.Data(values=[{"tick": tick * per_tick} for tick in results.switches]))
+        alt.Chart(alt.Data(values=[{"window": window * per_window} for window in results.switches]))
         .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
-        .encode(x="tick:Q")
+        .encode(x="window:Q")
     )
     smoothed = f", each point the mean of {smooth}" if smooth > 1 else ""
     change = "a task is drawn anew" if None in results.description["stream"]["order"] else "the task changes"
@@ -105,8 +105,8 @@ def learning_curves(
 def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
     """Jumpstart, recovery, forgetting and transfer of every contender, with the paper's 90 % intervals (docs/metrics.md)."""
     meaning = {
-        "jumpstart": f"first {results.tick} after a switch",
-        "recovery": f"{results.tick}s to recover",
+        "jumpstart": f"first {results.unit} after a switch",
+        "recovery": f"{results.unit}s to recover",
         "forgetting": "lost when a task returns",
         "transfer": "gain over the reset variant",
     }
@@ -155,22 +155,22 @@ def left_out(results: Results) -> list[str]:
 
 def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataFrame:
     curves = trailing_mean(results.matrix(contender, line.metric), smooth)
-    columns = {"tick": [], "mean": [], "low": [], "high": []}
+    columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
-        binned, ticks = _binned(curves)
+        binned, windows = _binned(curves)
         known = np.isfinite(binned)  # a window in which no episode ended has no return
-        binned, ticks, seeds = binned[:, known.any(axis=0)], ticks[known.any(axis=0)], known.sum(axis=0)
+        binned, windows, seeds = binned[:, known.any(axis=0)], windows[known.any(axis=0)], known.sum(axis=0)
         seeds = seeds[seeds > 0]
         mean = np.nanmean(binned, axis=0)
         spread = np.nanstd(binned, axis=0) * np.sqrt(seeds / np.maximum(seeds - 1, 1))
         margin = PAPER_Z * spread / np.sqrt(seeds)
-        columns = {"tick": ticks, "mean": mean, "low": mean - margin, "high": mean + margin}
+        columns = {"window": windows, "mean": mean, "low": mean - margin, "high": mean + margin}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.label))
 
 
 def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
-    """[seeds, ticks]: the mean of the last `width` ticks, or of as many as there are and have a value."""
+    """[seeds, windows]: the mean of the last `width` windows, or of as many as there are and have a value."""
     if width == 1 or not curves.size:
         return curves
     known = np.isfinite(curves)
@@ -181,7 +181,7 @@ def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
 
 
 def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Averages neighbouring ticks until at most `MOST_POINTS` remain: [seeds, bins] and the last tick of each bin."""
+    """Averages neighbouring windows until at most `MOST_POINTS` remain: [seeds, bins] and the last window of each bin."""
     width = -(-curves.shape[1] // MOST_POINTS)
     bins = curves.shape[1] // width
     kept = curves[:, : bins * width].astype(np.float64)
@@ -192,8 +192,10 @@ def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def spoken_ticks(results: Results) -> tuple[int, str]:
-    """What a tick of a curve counts for, and in which unit."""
-    return results.description.get("window", 1), next(iter(results.description["stream"]["span"])).removesuffix("s")
+    """What a window of a curve counts for, and in which unit."""
+    return results.description.get("window", 1), next(
+        iter(results.description["stream"]["segment_length"])
+    ).removesuffix("s")
 
 
 def _legend(title: str) -> alt.Legend:

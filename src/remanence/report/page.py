@@ -32,7 +32,7 @@ class Section:
     results: Results
     charts: Mapping[str, alt.TopLevelMixin]
     claims: Sequence[Claim]
-    headline: Sequence[str]
+    primary_metrics: Sequence[str]
     remarks: Sequence[str]
 
     @property
@@ -90,12 +90,12 @@ def _section(section: Section, pictures: list[str]) -> str:
     return (
         f'<section id="{section.anchor}"><h2>{html.escape(section.title)}</h2>'
         f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset}</p>"
-        f"{figures}{_summary_table(results, section.headline)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
+        f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
     )
 
 
-def _summary_table(results: Results, headline: Sequence[str]) -> str:
-    metrics = results.first_metrics(headline)
+def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
+    metrics = results.first_metrics(primary_metrics)
     if not metrics:
         return ""
     head = "".join(f"<th colspan=3>{metric}</th>" for metric in metrics)
@@ -109,7 +109,7 @@ def _summary_table(results: Results, headline: Sequence[str]) -> str:
     return (
         f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyper-parameters</th>{head}</tr><tr>{subhead}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
-        f"<p class=note>“After a switch” and “before the next”: means over segments of the first and the last {results.tick}; "
+        f"<p class=note>“After a switch” and “before the next”: means over segments of the first and the last {results.unit}; "
         "the first segment, which follows no switch, counts only in the latter.</p>"
     )
 

@@ -22,9 +22,9 @@ BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 24
 COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 
 
-def summary_table(results: Results, headline: Sequence[str]) -> Table:
+def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
     """Area under the curve per contender for the metrics a reader looks at first."""
-    metrics = results.first_metrics(headline)
+    metrics = results.first_metrics(primary_metrics)
     table = Table(
         "agent", "hyper-parameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold"
     )
@@ -46,49 +46,51 @@ def continual_table(results: Results, metric: str) -> Table:
 
 
 def sweep_table(
-    results: Results, headline: Sequence[str], printed: Mapping[tuple[str, tuple[float, ...]], float]
+    results: Results, primary_metrics: Sequence[str], paper_values: Mapping[tuple[str, tuple[float, ...]], float]
 ) -> Table:
     """The best three settings of every contender of a sweep, with their mean areas, and what the paper prints for them."""
-    metric = headline[0]
-    table = Table("setting", f"{metric} (AUC)", "printed" if printed else "", box=None, header_style="bold")
+    metric = primary_metrics[0]
+    table = Table("setting", f"{metric} (AUC)", "printed" if paper_values else "", box=None, header_style="bold")
     summary = summarise_sweep(results)
     for name, settings in settings_of(results):
         own = [(label, facts) for label, facts in summary.items() if label.startswith(f"{name} ")]
         ranked = sorted(own, key=lambda item: _rank(item[1]["metrics"][metric], metric))
         for label, facts in ranked[:3]:
-            in_print = printed.get((name, tuple(facts["hypers"].values())))
+            in_print = paper_values.get((name, tuple(facts["hypers"].values())))
             table.add_row(label, _area(facts["metrics"][metric]), "" if in_print is None else f"{in_print:g}")
         if len(settings) > 3:
             table.add_row(f"… {len(settings) - 3} more settings of {name}", "", "")
     return table
 
 
-def progress_table(groups: Sequence[GroupDirectory], headline: Sequence[str]) -> Table:
+def progress_table(groups: Sequence[GroupDirectory], primary_metrics: Sequence[str]) -> Table:
     """Groups of lanes under way: how far they are, and the mean curve of their lanes up to the last checkpoint."""
     table = Table("under way", "done", "steps/s", "heard of", "so far", box=None, header_style="bold")
     for group in groups:
-        news, curves = group.progress(), group.so_far()
-        if not news:
+        status, curves = group.progress(), group.so_far()
+        if not status:
             table.add_row(f"group {group.path.name}", "not begun", "", "", "")
             continue
-        ago = timedelta(seconds=round(time.time() - news["time"]))
+        ago = timedelta(seconds=round(time.time() - status["time"]))
         table.add_row(
-            f"{news['label']} (group {news['group']})",
-            f"{news['pages'] / news['of']:.0%}",
-            f"{news['steps_per_second']:,.0f}",
+            f"{status['label']} (group {status['group']})",
+            f"{status['pages'] / status['of']:.0%}",
+            f"{status['steps_per_second']:,.0f}",
             f"{ago} ago",
-            _mean_curve(curves, headline) if len(curves) else "no checkpoint yet",
+            _mean_curve(curves, primary_metrics) if len(curves) else "no checkpoint yet",
         )
     return table
 
 
-def _mean_curve(curves: pl.DataFrame, headline: Sequence[str]) -> str:
+def _mean_curve(curves: pl.DataFrame, primary_metrics: Sequence[str]) -> str:
     """The first metric of the headline as far as all lanes have come, drawn with blocks, and its latest value."""
     known = curves["metric"].unique(maintain_order=True).to_list()
-    metric = next((one for one in headline if one in known), known[0])
+    metric = next((one for one in primary_metrics if one in known), known[0])
     own = curves.filter(pl.col("metric") == metric)
-    reached = own.group_by("lane").agg(pl.col("tick").max())["tick"].min()
-    mean = own.filter(pl.col("tick") <= reached).group_by("tick").agg(pl.col("value").mean()).sort("tick")["value"]
+    reached = own.group_by("lane").agg(pl.col("window").max())["window"].min()
+    mean = (
+        own.filter(pl.col("window") <= reached).group_by("window").agg(pl.col("value").mean()).sort("window")["value"]
+    )
     parts = [part.mean() for part in np.array_split(mean.to_numpy(), min(SPARKS, len(mean)))]
     low, high = min(parts), max(parts)
     height = [round((part - low) / (high - low or 1.0) * (len(BLOCKS) - 1)) for part in parts]

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment, Plan
     from remanence.results.store import Results
 
-MOST_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
+MAX_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
 
 
 def size(plan: Plan, seeds: int | None = None) -> str:
     if not plan.contenders:
         return "no simulation"
-    lasts = plan.stream.segments * plan.stream.span.count
-    unit = type(plan.stream.span).__name__.lower()
+    lasts = plan.stream.segments * plan.stream.segment_length.count
+    unit = type(plan.stream.segment_length).__name__.lower()
     return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
 
 
@@ -25,7 +25,7 @@ def share_of(plan: Plan, seeds: int, whole: Plan) -> str:
     """How much of the whole a shorter run is, in lives and their length; nothing to say of a whole one."""
 
     def amount(plan: Plan, seeds: int) -> int:
-        return len(plan.contenders) * seeds * plan.stream.segments * plan.stream.span.count
+        return len(plan.contenders) * seeds * plan.stream.segments * plan.stream.segment_length.count
 
     asked, full = amount(plan, seeds), amount(whole, whole.seeds)
     return "" if asked >= full or not full else f"; this is {100 * asked / full:.2g} % of it"
@@ -34,13 +34,13 @@ def share_of(plan: Plan, seeds: int, whole: Plan) -> str:
 def continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]:
     from remanence.report.figures import continual_chart
 
-    if not results.metrics or not results.switches or len(results.contenders) > MOST_IN_TABLE:
+    if not results.metrics or not results.switches or len(results.contenders) > MAX_IN_TABLE:
         return {}
     return {"continual": continual_chart(results, _continual_metric(experiment, results))}
 
 
 def _continual_metric(experiment: Experiment, results: Results) -> str:
-    return results.first_metrics((experiment.continual, *experiment.headline))[0]
+    return results.first_metrics((experiment.continual, *experiment.primary_metrics))[0]
 
 
 def as_json(experiment: Experiment, results: Results, seconds: float | None) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def show_results(experiment: Experiment, results: Results) -> None:
 
     print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
     if experiment.sweep_of:
-        print_rich(sweep_table(results, experiment.headline, experiment.printed))
+        print_rich(sweep_table(results, experiment.primary_metrics, experiment.paper_values))
     if results.metrics:
-        print_rich(summary_table(results, experiment.headline))
-        if len(results.contenders) <= MOST_IN_TABLE:
+        print_rich(summary_table(results, experiment.primary_metrics))
+        if len(results.contenders) <= MAX_IN_TABLE:
             print_rich(continual_table(results, _continual_metric(experiment, results)))
     claims = experiment.claims(results)
     if claims:

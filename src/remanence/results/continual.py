@@ -24,9 +24,9 @@ def lower_is_better(metric: str) -> bool:
 class ContinualMetrics:
     """One value per seed; all but `recovery` in the metric's own unit, turned so that more is better."""
 
-    performance: np.ndarray  # [seeds] mean over all ticks, in the metric's own direction
-    jumpstart: np.ndarray  # [seeds] first tick after a switch, mean over switches, in the metric's own direction
-    recovery: np.ndarray  # [seeds] ticks until within TOLERANCE of the segment's final level, mean over switches
+    performance: np.ndarray  # [seeds] mean over all windows, in the metric's own direction
+    jumpstart: np.ndarray  # [seeds] first window after a switch, mean over switches, in the metric's own direction
+    recovery: np.ndarray  # [seeds] windows until within TOLERANCE of the segment's final level, mean over switches
     forgetting: np.ndarray  # [seeds] how much worse a task is when it comes back than when it was left; more is worse
     transfer: np.ndarray | None  # [seeds] how much better than the reset baseline in segments after a switch
 
@@ -51,10 +51,10 @@ def continual_metrics(
     """The metrics of one contender.
 
     Args:
-        curves: [seeds, ticks], segments of equal length.
+        curves: [seeds, windows], segments of equal length.
         order: [segments] which task was live in each.
         lower: whether a lower value is better.
-        baseline: [seeds, ticks] the reset contender's curves for the same seeds.
+        baseline: [seeds, windows] the reset contender's curves for the same seeds.
     """
     by_segment = _by_segment(curves, len(order))
     sign = -1.0 if lower else 1.0

@@ -3,8 +3,8 @@
 <out>/<experiment>/<hash of the description>/
     description.json   everything needed to run it again, and the versions that ran it
     lanes.parquet      one row per lane: contender, seed, every hyper-parameter, what became of it
-    curves.parquet     lane, tick, metric, value
-    maps.parquet       lane, tick, part, point, value    (only where an experiment keeps pictures)
+    curves.parquet     lane, window, metric, value
+    maps.parquet       lane, window, part, point, value    (only where an experiment keeps pictures)
     policies/<lane>.npz  what agents had learned   (only of lives in environments of your own)
     log.jsonl          what happened when
     lock               who writes here
@@ -39,7 +39,7 @@ from remanence.core.errors import UserError, disk_errors
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
 # Columns of `lanes` that all runs have; hyper-parameters and areas stand between them.
-FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_lost", "diverged", "version")
+FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "diverged", "version")
 
 
 class Directory:
@@ -199,7 +199,7 @@ class RunDirectory(Directory):
     def group(self, number: int) -> GroupDirectory:
         return GroupDirectory(self.path / "groups" / f"{number:04d}")
 
-    def take_in(self, group: GroupDirectory) -> None:
+    def merge_group(self, group: GroupDirectory) -> None:
         """Makes a finished group part of the run."""
         self.add(group.tables())
         with (self.path / "log.jsonl").open("a") as log:
@@ -241,7 +241,7 @@ def keep(results: Results, path: Path) -> Path:
         directory.add({name: table for name, table in tables.items() if len(table)})
         for lane, name, seed in results.lanes.select("lane", "contender", "seed").iter_rows():
             policy = results.policies.get((name, seed))
-            if policy is not None and policy.recipe is not None:
+            if policy is not None and policy.config is not None:
                 policy.save(path / POLICIES / f"{lane}.npz")
         directory.replace("description.json", results.description, lasting=True)
     return path

@@ -78,28 +78,28 @@ class Results:
     def metrics(self) -> list[str]:
         return self.curves["metric"].unique(maintain_order=True).to_list() if len(self.curves) else []
 
-    def first_metrics(self, headline: Sequence[str]) -> list[str]:
+    def first_metrics(self, primary_metrics: Sequence[str]) -> list[str]:
         """The metrics to show first: those of the headline that were measured, else all."""
-        return [metric for metric in headline if metric in self.metrics] or self.metrics
+        return [metric for metric in primary_metrics if metric in self.metrics] or self.metrics
 
     @property
     def segment_length(self) -> int:
-        """Ticks of a curve per segment."""
-        return next(iter(self.description["stream"]["span"].values())) // self.description.get("window", 1)
+        """Windows of a curve per segment."""
+        return next(iter(self.description["stream"]["segment_length"].values())) // self.description.get("window", 1)
 
     @property
-    def tick(self) -> str:
-        """What a tick of a curve is: an episode, or a window of steps."""
-        return "episode" if "episodes" in self.description["stream"]["span"] else "window"
+    def unit(self) -> str:
+        """What a window of a curve is: an episode, or a window of steps."""
+        return "episode" if "episodes" in self.description["stream"]["segment_length"] else "window"
 
     @property
-    def ticks(self) -> int:
-        """How many ticks a curve has."""
+    def windows(self) -> int:
+        """How many windows a curve has."""
         return len(self.description["stream"]["order"]) * self.segment_length
 
     @property
     def switches(self) -> list[int]:
-        """Ticks at which a new task begins, the first one left out."""
+        """Windows at which a new task begins, the first one left out."""
         return [n * self.segment_length for n in range(1, len(self.description["stream"]["order"]))]
 
     def diverged(self, contender: str) -> list[int]:
@@ -110,7 +110,7 @@ class Results:
         return self._lanes_of(contender).filter(~pl.col("diverged"))["seed"].to_list()
 
     def matrix(self, contender: str, metric: str) -> np.ndarray:
-        """[sound seeds, ticks], seeds in the order of `sound_seeds`."""
+        """[sound seeds, windows], seeds in the order of `sound_seeds`."""
         return self._matrices[contender, metric]
 
     @cached_property
@@ -118,10 +118,10 @@ class Results:
         made = {}
         for contender in self.contenders:
             lanes = self._lanes_of(contender).filter(~pl.col("diverged"))["lane"].to_list()
-            rows = self.curves.filter(pl.col("lane").is_in(lanes)).sort("lane", "tick")
+            rows = self.curves.filter(pl.col("lane").is_in(lanes)).sort("lane", "window")
             for metric in self.metrics:
                 values = rows.filter(pl.col("metric") == metric)["value"].to_numpy()
-                made[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.ticks))
+                made[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.windows))
         return made
 
     def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
@@ -178,7 +178,7 @@ def load(path: str | Path) -> Results:
     tables = {name: read_table(path / f"{name}.parquet") for name in TABLES if (path / f"{name}.parquet").exists()}
     for name, columns in (
         ("lanes", {"lane", "contender", "seed", "diverged"}),
-        ("curves", {"lane", "tick", "metric", "value"}),
+        ("curves", {"lane", "window", "metric", "value"}),
     ):
         if name in tables and not columns <= set(tables[name].columns):
             raise UserError(

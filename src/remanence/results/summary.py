@@ -15,7 +15,7 @@ from remanence.results.store import Results
 def summarise(results: Results) -> dict[str, Any]:
     """For each contender: its hyper-parameters and, for each metric, the area under the curve and every segment's ends.
 
-    auc        mean over ticks of one seed's curve; mean and standard error over seeds, the paper's 90 % normal interval and
+    auc        mean over windows of one seed's curve; mean and standard error over seeds, the paper's 90 % normal interval and
                a 90 % percentile bootstrap
     first      mean value in the first episode after each switch (jumpstart), per segment
     last       mean value in the last episode before the next switch, per segment
@@ -25,7 +25,7 @@ def summarise(results: Results) -> dict[str, Any]:
             "hypers": results.description["contenders"][name]["hypers"],
             "metrics": {metric: _of_metric(results, name, metric) for metric in results.metrics},
             "diverged": results.diverged(name),
-            "samples_lost": int(results.lanes.filter(results.lanes["contender"] == name)["samples_lost"].sum()),
+            "samples_dropped": int(results.lanes.filter(results.lanes["contender"] == name)["samples_dropped"].sum()),
         }
         for name in results.contenders
     }
@@ -61,12 +61,12 @@ def settings_of(results: Results) -> Iterator[tuple[str, list[tuple[dict[str, fl
 
 
 def auc(results: Results, contender: str, metric: str) -> np.ndarray:
-    """[sound seeds] mean over ticks."""
+    """[sound seeds] mean over windows."""
     return results.matrix(contender, metric).mean(axis=1, dtype=np.float64)
 
 
 def segment_ends(results: Results, contender: str, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Each [sound seeds, segments]: the value in the first and in the last tick of every segment."""
+    """Each [sound seeds, segments]: the value in the first and in the last window of every segment."""
     curves = results.matrix(contender, metric)
     length = results.segment_length
     return curves[:, ::length], curves[:, length - 1 :: length]

@@ -32,17 +32,17 @@ from remanence.runs import signals
 from remanence.runs.execution import RAY, Execution
 from remanence.runs.jobs import make_driver, memory_needed
 from remanence.runs.progress import track
-from remanence.runs.worker import Work, live
+from remanence.runs.worker import GroupJob, live
 
 # How often a group may lose its process before something must be wrong with it, and how long its successor waits for it to be gone.
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
 
-OnDone = Callable[[Work], None]
+OnDone = Callable[[GroupJob], None]
 
 
-def carry_out(works: Sequence[Work], execution: Execution, on_done: OnDone, console: Console) -> None:
+def run_all(works: Sequence[GroupJob], execution: Execution, on_done: OnDone, console: Console) -> None:
     """Lives all groups, calling `on_done` for each one that is finished."""
     if execution.on == RAY:
         _connected(execution)  # before we catch signals: Ray sets a handler of its own
@@ -65,14 +65,14 @@ def workers(execution: Execution) -> int:
     return max(1, int(ray.cluster_resources().get("CPU", 1)) // execution.cores)
 
 
-def _one_by_one(works: Sequence[Work], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
+def _one_by_one(works: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
     drivers: dict[int, Driver] = {}  # groups that share an agent share its compiled program
     for work in works:
         _stop_if(asked_to_stop())
         agent = work.group.agent
         if id(agent) not in drivers:
             drivers[id(agent)] = make_driver(work.plan, agent)
-        with track(console, work.group.label, work.pages) as advance:
+        with track(console, work.group.label, work.windows) as advance:
             live(work, drivers[id(agent)], asked_to_stop, advance, partial(_warn, console))
         on_done(work)
     _stop_if(asked_to_stop())
@@ -88,8 +88,8 @@ def _stop_if(number: int) -> None:
 
 
 def _together(
-    works: Sequence[Work],
-    start: Callable[[Work], Future],
+    works: Sequence[GroupJob],
+    start: Callable[[GroupJob], Future],
     on_done: OnDone,
     asked_to_stop: Callable[[], int],
     console: Console,
@@ -98,8 +98,8 @@ def _together(
     stop = _stop_file(works[0])
     stop.unlink(missing_ok=True)
     running = {start(work): work for work in works}
-    pages = {work.path: 0 for work in works}
-    total = sum(work.pages for work in works)
+    windows = {work.path: 0 for work in works}
+    total = sum(work.windows for work in works)
     halted = 0  # the signal that made us or a worker stop
     until = math.inf  # when workers have had time enough, once we were asked to
     with track(console, f"{len(works)} groups", total) as advance:
@@ -110,22 +110,22 @@ def _together(
             finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             rate = 0.0
             for work in running.values():
-                news = work.directory.progress()
-                pages[work.path] = news.get("pages", 0)
-                rate += news.get("steps_per_second", 0.0)
+                status = work.directory.progress()
+                windows[work.path] = status.get("pages", 0)
+                rate += status.get("steps_per_second", 0.0)
             for future in finished:
                 work, error = running.pop(future), _answer(future)
                 for line in work.directory.warnings():
                     _warn(console, line)
                 if error is None:
-                    pages[work.path] = work.pages
+                    windows[work.path] = work.windows
                     on_done(work)
                 elif isinstance(error, Stopped):
                     halted = halted or error.signal
                 else:
                     stop.touch()  # what failed here would fail elsewhere
                     raise error
-            advance(sum(pages.values()), rate)
+            advance(sum(windows.values()), rate)
             if running and time.monotonic() > until:
                 raise UserError("some workers did not stop in time: what they did since their last checkpoint is lost")
     _stop_if(halted or asked_to_stop())
@@ -141,13 +141,13 @@ def _answer(future: Future) -> Exception | None:
         )
 
 
-def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
+def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
     """What every worker does; errors are handed back, not raised across processes.
 
-    `cargo` comes from the process that started us, through a pipe or Ray, and is never on disk: plans are made of functions, which
+    `payload` comes from the process that started us, through a pipe or Ray, and is never on disk: plans are made of functions, which
     only a pickle can carry. Files that are read, results and checkpoints, hold nothing that can run.
     """
-    work: Work = cloudpickle.loads(cargo)
+    work: GroupJob = cloudpickle.loads(payload)
     stop = _stop_file(work)
 
     def asked() -> int:
@@ -167,12 +167,12 @@ def _labour(cargo: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
     return None
 
 
-def _stop_file(work: Work) -> Path:
+def _stop_file(work: GroupJob) -> Path:
     return work.path.parent.parent / STOP
 
 
 @contextlib.contextmanager
-def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
+def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     """Processes on this machine, each with cores of its own."""
     context = multiprocessing.get_context("spawn")
     everything, cores = sorted(os.sched_getaffinity(0)), execution.cores
@@ -180,7 +180,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
     alive: set[Any] = set()
     closing = threading.Event()
 
-    def in_a_process(cargo: bytes) -> Exception | None:
+    def in_a_process(payload: bytes) -> Exception | None:
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: our parent decides what Ctrl-C means
         cores = shares.pop()
         try:
@@ -188,7 +188,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
                 if closing.is_set():
                     return Stopped(signal.SIGTERM)
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_in_process, args=(cargo, theirs, os.getpid()), daemon=True)
+                process = context.Process(target=_in_process, args=(payload, theirs, os.getpid()), daemon=True)
                 os.sched_setaffinity(0, cores)  # of this thread: the process it starts inherits it
                 process.start()
                 alive.add(process)
@@ -214,10 +214,10 @@ def _processes(execution: Execution) -> Iterator[Callable[[Work], Future]]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_process(cargo: bytes, answer: Any, parent: int) -> None:
+def _in_process(payload: bytes, answer: Any, parent: int) -> None:
     with signals.caught(patient=True) as asked_to_stop:
         orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
-        error = _labour(cargo, lambda: asked_to_stop() or orphaned())
+        error = _worker(payload, lambda: asked_to_stop() or orphaned())
         with contextlib.suppress(OSError):  # nobody is left to hear it
             answer.send(error)
 
@@ -238,7 +238,7 @@ def _connected(execution: Execution) -> Any:
 
 
 @contextlib.contextmanager
-def _ray(execution: Execution) -> Iterator[Callable[[Work], Future]]:
+def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     """Tasks on a Ray cluster. A task whose node or process dies is started again elsewhere, and goes on from its checkpoint."""
     ray = _connected(execution)
     task = ray.remote(
@@ -249,7 +249,7 @@ def _ray(execution: Execution) -> Iterator[Callable[[Work], Future]]:
     )(_on_ray)
     tasks = []
 
-    def start(work: Work) -> Future:
+    def start(work: GroupJob) -> Future:
         tasks.append(task.options(memory=_memory(work)).remote(cloudpickle.dumps(work), execution.cores))
         return tasks[-1].future()
 
@@ -262,13 +262,13 @@ def _ray(execution: Execution) -> Iterator[Callable[[Work], Future]]:
         ray.shutdown()
 
 
-def _memory(work: Work) -> int:
+def _memory(work: GroupJob) -> int:
     return work.group.at_once * memory_needed(work.plan, work.group.agent, work.group.lanes[0].hypers)
 
 
-def _on_ray(cargo: bytes, cores: int) -> Exception | None:
+def _on_ray(payload: bytes, cores: int) -> Exception | None:
     with _own_cores(cores):
-        return _labour(cargo, lambda: 0)
+        return _worker(payload, lambda: 0)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.core.types import Hypers
 from remanence.engine.lanes import Driver
-from remanence.engine.life import Moment, Probe, Setting
+from remanence.engine.life import LifeConfig, Probe, ProbeInput
 from remanence.experiments.base import Contender, Plan
 
 # A lane's state is there once while it lives, once more when lanes begin or are kept, and the program needs room to work.
@@ -105,7 +105,7 @@ def lanes_that_fit(plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], pro
 
 def make_driver(plan: Plan, agent: Agent) -> Driver:
     """The program for lanes of one agent of a plan."""
-    setting = Setting(agent, plan.world, plan.stream, _measure(plan, agent), plan.most_steps, plan.window)
+    setting = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
     return Driver(setting, plan.round_steps, plan.meet_at)
 
 
@@ -113,7 +113,7 @@ def _measure(plan: Plan, agent: Agent) -> Probe:
     """All that a life keeps: numbers, and beliefs where pictures are wanted."""
     numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else None
 
-    def measure(moment: Moment) -> dict[str, dict]:
+    def measure(moment: ProbeInput) -> dict[str, dict]:
         return {"curves": numbers(moment), "maps": pictures(moment) if pictures else {}}
 
     return measure

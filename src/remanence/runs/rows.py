@@ -19,21 +19,21 @@ AREA = "auc_"  # prefix of the columns that hold areas under curves
 
 
 def tables(
-    finished: Sequence[tuple[Lane, Outcome]], map_ticks: Sequence[int], areas: Sequence[str] | None
+    finished: Sequence[tuple[Lane, Outcome]], map_windows: Sequence[int], auc_metrics: Sequence[str] | None
 ) -> dict[str, pl.DataFrame]:
     """Lanes with their curves and pictures; with the areas under some curves instead, where there are too many to keep."""
     lanes, outcomes = [lane for lane, _ in finished], [outcome for _, outcome in finished]
     records = [outcome.record for outcome in outcomes]
     numbers = np.array([lane.number for lane in lanes], np.int32)
     measured: dict[str, Any] = {}
-    if areas is not None:
-        for metric in areas:
+    if auc_metrics is not None:
+        for metric in auc_metrics:
             measured[AREA + metric] = [float(record["curves"][metric].mean(dtype=np.float64)) for record in records]
         sound = np.all([np.isfinite(column) for column in measured.values()], axis=0)
     else:
         sound = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
     kept = {"lanes": _lane_rows(lanes, outcomes, numbers, measured, sound)}
-    if areas is not None:
+    if auc_metrics is not None:
         return kept
     curves, maps = (
         {part: np.stack([record[kind][part] for record in records]) for part in records[0][kind]}
@@ -42,7 +42,7 @@ def tables(
     if curves:
         kept["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
     if maps:
-        kept["maps"] = pl.concat(_map_rows(numbers, map_ticks, values, part) for part, values in maps.items())
+        kept["maps"] = pl.concat(_map_rows(numbers, map_windows, values, part) for part, values in maps.items())
     return kept
 
 
@@ -58,20 +58,20 @@ def _lane_rows(
             **{hyper: [float(getattr(lane.hypers, hyper)) for lane in lanes] for hyper in hypers},
             **measured,
             "steps": np.array([outcome.steps for outcome in outcomes]),
-            "samples_lost": np.array([outcome.samples_lost for outcome in outcomes]),
+            "samples_dropped": np.array([outcome.samples_dropped for outcome in outcomes]),
             "diverged": ~sound,
             "version": __version__,
         }
     )
 
 
-def _map_rows(lanes: np.ndarray, ticks: Sequence[int], values: np.ndarray, part: str) -> pl.DataFrame:
-    """[lanes, episodes, points, outputs] at the chosen ticks, as one row per value."""
-    kept = values[:, np.array(ticks) - 1]
+def _map_rows(lanes: np.ndarray, windows: Sequence[int], values: np.ndarray, part: str) -> pl.DataFrame:
+    """[lanes, episodes, points, outputs] at the chosen windows, as one row per value."""
+    kept = values[:, np.array(windows) - 1]
     axes = np.meshgrid(
-        lanes, np.array(ticks, np.int32), *(np.arange(n, dtype=np.int32) for n in kept.shape[2:]), indexing="ij"
+        lanes, np.array(windows, np.int32), *(np.arange(n, dtype=np.int32) for n in kept.shape[2:]), indexing="ij"
     )
-    lane, tick, point, output = (axis.ravel() for axis in axes)
+    lane, window, point, output = (axis.ravel() for axis in axes)
     return pl.DataFrame(
-        {"lane": lane, "tick": tick, "part": part, "point": point, "output": output, "value": kept.ravel()}
+        {"lane": lane, "window": window, "part": part, "point": point, "output": output, "value": kept.ravel()}
     )

@@ -21,9 +21,9 @@ from remanence.experiments.base import Plan
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
 from remanence.runs.execution import Execution
-from remanence.runs.executors import carry_out, workers
+from remanence.runs.executors import run_all, workers
 from remanence.runs.jobs import Lane, cut, lanes_of_run, lanes_that_fit
-from remanence.runs.worker import Work
+from remanence.runs.worker import GroupJob
 
 
 def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict[str, Any]:
@@ -36,13 +36,13 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         "stream": {
             "tasks": jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), stream.tasks),
             "order": stream.shared_order,
-            "span": {type(stream.span).__name__.lower(): stream.span.count},
-            "told": stream.told,
-            "ends_episode": stream.ends_episode,
+            "segment_length": {type(stream.segment_length).__name__.lower(): stream.segment_length.count},
+            "boundaries_known": stream.boundaries_known,
+            "truncate_on_switch": stream.truncate_on_switch,
         },
         "truth": plan.truth,
-        "map_ticks": list(plan.map_ticks),
-        "most_steps": plan.most_steps,
+        "map_windows": list(plan.map_windows),
+        "max_steps": plan.max_steps,
         "window": plan.window,
         "contenders": {
             name: {"form": dict(contender.form), "hypers": dataclasses.asdict(contender.hypers)}
@@ -72,14 +72,14 @@ def execute(
         raise UserError(f"an experiment needs at least one seed; got {seeds}")
     numbers = list(range(seeds))
     directory = RunDirectory(out, describe(experiment, preset, plan, numbers))
-    return fulfil(directory, plan, lanes_of_run(plan, numbers), None, console, execution)
+    return run_missing(directory, plan, lanes_of_run(plan, numbers), None, console, execution)
 
 
-def fulfil(
+def run_missing(
     directory: RunDirectory,
     plan: Plan,
     programs: Sequence[tuple[Agent, list[Lane]]],
-    areas: Sequence[str] | None,
+    auc_metrics: Sequence[str] | None,
     console: Console,
     execution: Execution,
 ) -> Results:
@@ -94,12 +94,12 @@ def fulfil(
             layout = _layout(directory, plan, programs, execution)
             directory.settle(layout)
             works = [
-                Work(
+                GroupJob(
                     plan,
                     group,
                     directory.hash,
                     directory.group(group.number).path,
-                    None if areas is None else tuple(areas),
+                    None if auc_metrics is None else tuple(auc_metrics),
                     execution.checkpoint_every,
                     execution.tensorboard,
                 )
@@ -107,14 +107,14 @@ def fulfil(
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
-            def take_in(work: Work) -> None:
+            def merge_group(work: GroupJob) -> None:
                 tables = work.directory.tables()
-                directory.take_in(work.directory)
+                directory.merge_group(work.directory)
                 for name in dict.fromkeys(lane.contender for lane in work.group.lanes):
-                    _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), areas is None)
+                    _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
 
             started = time.monotonic()
-            carry_out(works, execution, take_in, console)
+            run_all(works, execution, merge_group, console)
             directory.log("finished", seconds=round(time.monotonic() - started, 3))
             missing = {lane.number for _, lanes in programs for lane in lanes} - set(directory.lanes())
             if missing:
@@ -154,7 +154,7 @@ def _warn(console: Console, name: str, lanes: pl.DataFrame, of_run: bool) -> Non
             "kept out of averages; smaller step sizes would help",
             style="yellow",
         )
-    lost = int(lanes["samples_lost"].sum())
+    lost = int(lanes["samples_dropped"].sum())
     if lost and of_run:
         console.print(f"warning: {name} lost {lost} samples because its buffer was full", style="yellow")
 

@@ -21,7 +21,7 @@ from remanence.results.store import Results
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import lanes_of_sweep
 from remanence.runs.rows import AREA
-from remanence.runs.run import describe, fulfil
+from remanence.runs.run import describe, run_missing
 
 
 def check_seeds(tuning: Sequence[int], reporting: Sequence[int]) -> None:
@@ -51,14 +51,14 @@ def sweep(
         },
     }
     directory = RunDirectory(out / "sweep", description)
-    return fulfil(directory, plan, lanes_of_sweep(plan, seeds), metrics, console, execution)
+    return run_missing(directory, plan, lanes_of_sweep(plan, seeds), metrics, console, execution)
 
 
 def best_settings(table: pl.DataFrame, metric: str) -> dict[str, dict[str, float]]:
     """For each contender, the setting with the best mean area over its seeds; a diverged lane disqualifies its setting."""
     return {
-        name: settings[int(np.argmin(areas.mean(axis=0)))]
-        for name, (settings, areas) in _arrange(table, metric).items()
+        name: settings[int(np.argmin(auc_metrics.mean(axis=0)))]
+        for name, (settings, auc_metrics) in _arrange(table, metric).items()
     }
 
 
@@ -68,10 +68,12 @@ def win_shares(
     """How often each setting would have won with other tuning seeds (bootstrap over seeds), the likeliest first."""
     rng = np.random.default_rng(seed)
     shares = {}
-    for name, (settings, areas) in _arrange(table, metric).items():
-        weights = rng.multinomial(len(areas), np.full(len(areas), 1 / len(areas)), size=resamples)  # [resamples, seeds]
-        sound = np.isfinite(areas).all(axis=0)
-        means = np.where(sound, weights @ np.where(sound, areas, 0.0), np.inf)
+    for name, (settings, auc_metrics) in _arrange(table, metric).items():
+        weights = rng.multinomial(
+            len(auc_metrics), np.full(len(auc_metrics), 1 / len(auc_metrics)), size=resamples
+        )  # [resamples, seeds]
+        sound = np.isfinite(auc_metrics).all(axis=0)
+        means = np.where(sound, weights @ np.where(sound, auc_metrics, 0.0), np.inf)
         wins = np.bincount(means.argmin(axis=1), minlength=len(settings)) / resamples
         order = np.argsort(-wins, kind="stable")
         shares[name] = [{"hypers": settings[i], "wins": float(wins[i])} for i in order if wins[i] > 0]
@@ -103,5 +105,5 @@ def _arrange(table: pl.DataFrame, metric: str) -> dict[str, tuple[list[dict[str,
 
 
 def _hyper_columns(own: pl.DataFrame) -> list[str]:
-    known = ("lane", "contender", "seed", "steps", "samples_lost", "diverged", "version")
+    known = ("lane", "contender", "seed", "steps", "samples_dropped", "diverged", "version")
     return [c for c in own.columns if c not in known and not c.startswith(AREA) and own[c].null_count() == 0]

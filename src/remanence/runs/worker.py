@@ -26,13 +26,13 @@ from remanence.runs.rows import tables
 
 # Seconds between two checkpoints, and the largest share of the time they may take: where they take more, they come less often.
 CHECKPOINT_EVERY, SHARE_OF_TIME = 60.0, 0.02
-SECONDS_BETWEEN_NEWS, SECONDS_BETWEEN_LINES = 1.0, 10.0
+SECONDS_BETWEEN_STATUS, SECONDS_BETWEEN_LINES = 1.0, 10.0
 # The last two checkpoints, and the one being written.
 COPIES_ON_DISK = 3
 
 
 @dataclass(frozen=True)
-class Work:
+class GroupJob:
     """A group to be lived, and all that a process must know for it."""
 
     plan: Plan
@@ -40,7 +40,7 @@ class Work:
     run: str
     """hash of the run's description: a checkpoint of another run is not ours"""
     path: Path
-    areas: tuple[str, ...] | None = None
+    auc_metrics: tuple[str, ...] | None = None
     """keep the areas under these curves instead of the curves"""
     checkpoint_every: float | None = None
     """seconds between checkpoints; ours to choose if not given"""
@@ -51,9 +51,9 @@ class Work:
         return GroupDirectory(self.path)
 
     @property
-    def pages(self) -> int:
+    def windows(self) -> int:
         """Pages of all lanes together."""
-        return len(self.group.lanes) * self.plan.stream.pages(self.plan.window)
+        return len(self.group.lanes) * self.plan.stream.windows(self.plan.window)
 
     @property
     def belongs_to(self) -> dict[str, Any]:
@@ -62,7 +62,7 @@ class Work:
 
 
 def live(
-    work: Work,
+    work: GroupJob,
     driver: Driver,
     asked_to_stop: Callable[[], int],
     on_progress: Advance,
@@ -80,13 +80,13 @@ def live(
     directory.make()
     with disk_errors(directory.path), directory.writing(patience):
         if len(directory.lanes()) < len(work.group.lanes):
-            _Living(work, driver, warn).live(asked_to_stop, on_progress)
+            GroupRunner(work, driver, warn).live(asked_to_stop, on_progress)
 
 
-class _Living:
+class GroupRunner:
     """A group while it lives, and what is told of it."""
 
-    def __init__(self, work: Work, driver: Driver, warn: Callable[[str], None]) -> None:
+    def __init__(self, work: GroupJob, driver: Driver, warn: Callable[[str], None]) -> None:
         self.work, self.directory = work, work.directory
         self.lanes = work.group.lanes
         self.batch: Batch = driver.begin(
@@ -105,25 +105,25 @@ class _Living:
         self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
         self.kept_at = self.told_at = self.logged_at = self.started
         self.wait = work.checkpoint_every or CHECKPOINT_EVERY
-        self.directory.log("begun" if state is None else "resumed", **self._facts())
+        self.directory.log("begun" if state is None else "resumed", **self._summary())
         self.scalars = _Scalars(work) if work.tensorboard else None
 
     def live(self, asked_to_stop: Callable[[], int], on_progress: Advance) -> None:
         while not self.batch.over:
             self.finished += [(self.lanes[number], outcome) for number, outcome in self.batch.advance().items()]
-            on_progress(self.batch.progress.pages, self._rate())
+            on_progress(self.batch.progress.windows, self._rate())
             self._tell(at_once=self.batch.over)
             number = 0 if self.batch.over else asked_to_stop()
             if number or (not self.batch.over and time.monotonic() - self.kept_at > self.wait):
                 self._keep()
             if number:
-                self.directory.log("stopped", signal=number, **self._facts())
+                self.directory.log("stopped", signal=number, **self._summary())
                 raise Stopped(number)
         self._write_finished()
         if self.scalars:
             self.scalars.write(self.directory.tables().get("curves", pl.DataFrame()))
             self.scalars.writer.close()
-        self.directory.log("done", **self._facts())
+        self.directory.log("done", **self._summary())
         shutil.rmtree(self.directory.checkpoints, ignore_errors=True)
 
     def _keep(self) -> None:
@@ -139,46 +139,46 @@ class _Living:
             seconds=round(saved.seconds, 3),
             bytes=saved.bytes,
             share_of_time=round(share, 4),
-            **self._facts(),
+            **self._summary(),
         )
-        if self.work.areas is None:
+        if self.work.auc_metrics is None:
             self.directory.replace("so-far.parquet", self._so_far())
         self._tell(at_once=True)
 
     def _write_finished(self) -> None:
         if self.finished:
-            self.directory.add(tables(self.finished, self.work.plan.map_ticks, self.work.areas))
+            self.directory.add(tables(self.finished, self.work.plan.map_windows, self.work.auc_metrics))
             self.finished = []
 
     def _so_far(self) -> pl.DataFrame:
         """Curves of the lanes under way, as far as they go."""
         rows = [
-            curve_rows(np.array([self.lanes[lane].number], np.int32), values[None, :pages], metric)
-            for lane, pages, record in self.batch.under_way()
+            curve_rows(np.array([self.lanes[lane].number], np.int32), values[None, :windows], metric)
+            for lane, windows, record in self.batch.under_way()
             for metric, values in record["curves"].items()
         ]
         return pl.concat(rows) if rows else pl.DataFrame()
 
     def _tell(self, at_once: bool = False) -> None:
         now = time.monotonic()
-        if at_once or now - self.told_at > SECONDS_BETWEEN_NEWS:
+        if at_once or now - self.told_at > SECONDS_BETWEEN_STATUS:
             self.told_at = now
-            self.directory.replace("progress.json", {"time": round(time.time(), 3), **self._facts()})
+            self.directory.replace("progress.json", {"time": round(time.time(), 3), **self._summary()})
         if now - self.logged_at > SECONDS_BETWEEN_LINES:
             self.logged_at = now
-            self.directory.log("progress", **self._facts())
+            self.directory.log("progress", **self._summary())
             if self.scalars and self.work.group.at_once == len(
                 self.lanes
             ):  # else only at the end: not all are under way
                 self.scalars.write(self._so_far())
 
-    def _facts(self) -> dict[str, Any]:
+    def _summary(self) -> dict[str, Any]:
         progress = self.batch.progress
         return {
             "group": self.work.group.number,
             "label": self.work.group.label,
-            "pages": progress.pages,
-            "of": self.work.pages,
+            "pages": progress.windows,
+            "of": self.work.windows,
             "step": progress.steps,
             "steps_per_second": round(self._rate(), 1),
         }
@@ -191,7 +191,7 @@ class _Living:
 class _Scalars:
     """Curves for TensorBoard: the mean over the lanes of the group, as far as all of them are."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: GroupJob) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
@@ -202,13 +202,15 @@ class _Scalars:
         self.written = 0
 
     def write(self, curves: pl.DataFrame) -> None:
-        """Appends what is new up to the tick that all lanes have reached."""
+        """Appends what is new up to the window that all lanes have reached."""
         if not len(curves):
             return
-        reached = curves.group_by("lane").agg(pl.col("tick").max())["tick"].min()
-        new = curves.filter((pl.col("tick") > self.written) & (pl.col("tick") <= reached))
-        for metric, tick, value in new.group_by("metric", "tick").agg(pl.col("value").mean()).sort("tick").iter_rows():
-            self.writer.add_scalar(metric, value, tick)
+        reached = curves.group_by("lane").agg(pl.col("window").max())["window"].min()
+        new = curves.filter((pl.col("window") > self.written) & (pl.col("window") <= reached))
+        for metric, window, value in (
+            new.group_by("metric", "window").agg(pl.col("value").mean()).sort("window").iter_rows()
+        ):
+            self.writer.add_scalar(metric, value, window)
         self.written = max(self.written, int(reached))  # type: ignore[arg-type]
         self.writer.flush()
 

@@ -14,7 +14,7 @@ class World(Protocol):
     """Static shape only; frozen and hashable. What differs between tasks comes in as `task`, never as another world.
 
     A world never resets itself: after a time step with `last`, the loop calls `reset`. The exception is a world that says so
-    (`begins_itself`), because only it can tell when that must be done.
+    (`resets_itself`), because only it can tell when that must be done.
     """
 
     @property
@@ -34,7 +34,7 @@ class World(Protocol):
 class Hosted(Protocol):
     """A world of which a part lives outside of the compiled program, and must be kept and restored with it.
 
-    `states` are those of many lanes, [lanes, ...]. Only lanes that take part (`lockstep.takes_part`) may be changed by a step.
+    `states` are those of many lanes, [lanes, ...]. Only lanes that take part (`lockstep.is_active`) may be changed by a step.
     """
 
     def save(self, states: Any) -> dict[str, np.ndarray]: ...
@@ -46,7 +46,7 @@ class Hosted(Protocol):
         ...
 
 
-def begins_itself(world: World) -> bool:
+def resets_itself(world: World) -> bool:
     """Whether the world begins its episodes itself, and every time step tells in `begun` what the agent sees next."""
     return getattr(world, "begins_itself", False)
 

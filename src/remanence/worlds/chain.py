@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.prng import pick
+from remanence.core.prng import randint
 from remanence.core.types import Key, TimeStep
 from remanence.theory.process import RewardProcess
 
@@ -24,7 +24,7 @@ class ChainState(NamedTuple):
 class Chance(NamedTuple):
     """What chance decides in one step."""
 
-    luck: Array  # [] uniform in [0, 1): which state follows
+    u: Array  # [] uniform in [0, 1): which state follows
     noise: Array  # [] standard normal: how the reward strays
 
 
@@ -56,7 +56,7 @@ class Chain:
 
     def reset(self, key: Key, task: Array) -> tuple[ChainState, Array]:
         del task
-        place = pick(key, self.num_states)
+        place = randint(key, self.num_states)
         return ChainState(place, jnp.int32(0)), place
 
     def step(self, key: Key, state: ChainState, action: Array, task: Array) -> tuple[ChainState, TimeStep]:
@@ -70,7 +70,7 @@ class Chain:
         """The step once chance has spoken: deterministic."""
         del action
         thresholds = np.cumsum(np.array(self.transitions), axis=1)[:, :-1].astype(np.float32)
-        place = jnp.sum(jnp.asarray(thresholds)[state.place] <= chance.luck, dtype=jnp.int32)
+        place = jnp.sum(jnp.asarray(thresholds)[state.place] <= chance.u, dtype=jnp.int32)
         reward = task[state.place] + self.noise * chance.noise
         steps = state.steps + 1
         return ChainState(place, steps), TimeStep(place, reward, jnp.float32(self.discount), steps >= self.length)

@@ -19,7 +19,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 from remanence.agents.replay import join_frames
 from remanence.core.backend import cache_directory
-from remanence.core.prng import make_key, pick
+from remanence.core.prng import make_key, randint
 from remanence.core.types import Key
 from remanence.engine.probes import Truth
 from remanence.theory import expected_visits, state_values
@@ -55,13 +55,13 @@ def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
 def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: int = 10_000, seed: int = 0) -> Truth:
     """Monte Carlo values of the random policy on an even lattice of points, kept in the user's cache directory."""
     points = world.evaluation_points().astype(np.float32)
-    recipe = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 3}
+    parameters = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 3}
 
     def compute() -> dict[str, np.ndarray]:
         goals = np.eye(4, dtype=np.float32)
         return monte_carlo_returns(world, points, goals, episodes, seed)._asdict()
 
-    returns = Returns(**_cached(recipe, compute))
+    returns = Returns(**_cached(parameters, compute))
     values = np.asarray(tasks) @ returns.mean
     spread = np.einsum("ti,ijp,tj->tp", tasks, returns.second_moment, tasks) - values**2
     return Truth(
@@ -81,7 +81,7 @@ def rooms_truth(
     The states are met by the random policy, each at a random moment of a walk; the observation that goes with one is what the agent
     would have seen there, with the frames before it. What a rollout misses beyond its horizon is below a millionth.
     """
-    recipe = {
+    parameters = {
         "world": repr(world),
         "states": states,
         "rollouts": rollouts,
@@ -100,7 +100,7 @@ def rooms_truth(
             "second": np.einsum("sri,srj->sij", gains, gains, optimize=True) / rollouts,
         }
 
-    kept = _cached(recipe, compute)
+    kept = _cached(parameters, compute)
     values = np.asarray(tasks, np.float64) @ kept["mean"].T
     spread = np.einsum("ti,sij,tj->ts", tasks, kept["second"], tasks) - values**2
     return Truth(
@@ -123,7 +123,7 @@ def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
     def step(carry: tuple[Any, Array, Array], t: Array) -> tuple[tuple[Any, Array, Array], tuple[Any, Array, Array]]:
         state, _, age = carry
         k_act, k_begin = jax.random.split(jax.random.fold_in(k_steps, t))
-        after, seen = world.apply(state, pick(k_act, world.num_actions), task)
+        after, seen = world.apply(state, randint(k_act, world.num_actions), task)
         again, first = world.reset(k_begin, task)
         following = jax.tree.map(lambda a, b: jnp.where(seen.last, a, b), again, after)
         following_obs = jnp.where(seen.last, first, seen.obs)
@@ -131,7 +131,7 @@ def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
 
     begun, obs = world.reset(k_reset, task)
     _, walked = jax.lax.scan(step, (begun, obs, jnp.int32(0)), jnp.arange(WALK))
-    moment = pick(k_moment, WALK)
+    moment = randint(k_moment, WALK)
     state, _, age = jax.tree.map(lambda leaf: leaf[moment], walked)
     if frames == 1:
         return state, walked[1][moment]
@@ -149,7 +149,7 @@ def _returns_from(world: Rooms, starts: Any, rollouts: int, key: Key) -> np.ndar
     def roll(start: Any, key: Key) -> Array:
         def step(carry: tuple[Any, Array, Array], t: Array) -> tuple[tuple[Any, Array, Array], None]:
             state, gain, weight = carry
-            action = pick(jax.random.fold_in(key, t), world.num_actions)
+            action = randint(jax.random.fold_in(key, t), world.num_actions)
             state, seen = jax.vmap(lambda prize: world.apply(state, action, prize))(prizes)
             state, discount = jax.tree.map(lambda leaf: leaf[0], (state, seen.discount))
             return (state, gain + weight * seen.reward, weight * discount), None
@@ -199,7 +199,7 @@ def monte_carlo_returns(
 
     def step(walk: _Walk, start: Array, key: Key) -> _Walk:
         k_act, k_world = jax.random.split(jax.random.fold_in(key, walk.step))
-        action = pick(k_act, world.num_actions)
+        action = randint(k_act, world.num_actions)
         state, seen = jax.vmap(lambda task: world.step(k_world, walk.state, action, task))(bases)
         state, last = jax.tree.map(
             lambda leaf: leaf[0], (state, seen.last)
@@ -245,9 +245,9 @@ def monte_carlo_returns(
     )
 
 
-def _cached(recipe: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+def _cached(parameters: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """The arrays made by `compute`, from the cache if the same recipe was followed before."""
-    name = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()[:16]
+    name = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
     path = cache_directory() / "truth" / f"{name}.npz"
     try:
         with np.load(path, allow_pickle=False) as kept:

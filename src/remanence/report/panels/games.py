@@ -70,6 +70,6 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
 
 
 def _ends_of_segments(curves: np.ndarray, length: int) -> np.ndarray:
-    """[seeds, ticks] -> [seeds, segments] the sum over the last share of each."""
+    """[seeds, windows] -> [seeds, segments] the sum over the last share of each."""
     last = max(1, round(length * LAST_SHARE))
     return curves.reshape(len(curves), -1, length)[:, :, -last:].sum(axis=2)

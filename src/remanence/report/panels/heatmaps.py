@@ -38,14 +38,14 @@ def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMix
     `truth` is [tasks, states] over a square grid of `size`² cells, row by row from the top.
     """
     order, span = results.description["stream"]["order"], results.segment_length
-    ticks = results.maps["tick"].unique().sort().to_list()
-    labels = {tick: f"episode {tick}, task {order[(tick - 1) // span] + 1}" for tick in ticks}
+    windows = results.maps["window"].unique().sort().to_list()
+    labels = {window: f"episode {window}, task {order[(window - 1) // span] + 1}" for window in windows}
     top = float(np.ceil(truth.max() * 10) / 10)
     values, corrections = (
         alt.Scale(scheme="viridis", domain=[0, top]),
         alt.Scale(scheme="blueorange", domain=[-top, top]),
     )
-    rows = [_strip(_truth_rows(truth, order, span, ticks), labels, size, "true value", values, heading=True)]
+    rows = [_strip(_truth_rows(truth, order, span, windows), labels, size, "true value", values, heading=True)]
     shown = (
         ("TD", "value", "TD", values),
         ("PT-TD", "value", "PT-TD", values),
@@ -65,30 +65,32 @@ def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMix
     return alt.vconcat(*rows, spacing=6).resolve_scale(color="independent").properties(title=title)
 
 
-def _truth_rows(truth: np.ndarray, order: list[int], span: int, ticks: list[int]) -> pl.DataFrame:
+def _truth_rows(truth: np.ndarray, order: list[int], span: int, windows: list[int]) -> pl.DataFrame:
     return pl.concat(
-        pl.DataFrame({"tick": tick, "point": np.arange(truth.shape[1]), "value": truth[order[(tick - 1) // span]]})
-        for tick in ticks
+        pl.DataFrame(
+            {"window": window, "point": np.arange(truth.shape[1]), "value": truth[order[(window - 1) // span]]}
+        )
+        for window in windows
     )
 
 
 def _mean_map(results: Results, contender: str, part: str) -> pl.DataFrame:
     lanes = results.lanes.filter((pl.col("contender") == contender) & ~pl.col("diverged"))["lane"].to_list()
     rows = results.maps.filter(pl.col("lane").is_in(lanes) & (pl.col("part") == part))
-    return rows.group_by("tick", "point").agg(pl.col("value").mean()).sort("tick", "point")
+    return rows.group_by("window", "point").agg(pl.col("value").mean()).sort("window", "point")
 
 
 def _strip(
     values: pl.DataFrame, labels: dict[int, str], size: int, name: str, scale: alt.Scale, heading: bool = False
 ) -> alt.FacetChart:
-    """One row of squares, one per tick."""
+    """One row of squares, one per window."""
     row, column = np.divmod(values["point"].to_numpy(), size)
     table = values.with_columns(
         x=pl.Series(column),
         y=pl.Series(row),
         value=pl.col("value").round(3),
-        when=pl.col("tick").replace_strict(labels),
-    ).drop("point", "tick")
+        when=pl.col("window").replace_strict(labels),
+    ).drop("point", "window")
     base = alt.Chart(alt.Data(values=table.to_dicts())).encode(x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None))
     squares = base.mark_rect().encode(
         color=alt.Color("value:Q", scale=scale, title=name, legend=alt.Legend(gradientLength=70)),

@@ -116,25 +116,25 @@ def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixi
         return {}
     lanes = results.lanes.filter(pl.col("contender") == contender)["lane"].to_list()
     own = results.maps.filter(pl.col("lane").is_in(lanes))
-    ticks = own["tick"].unique().sort().to_list()[-2:]
+    windows = own["window"].unique().sort().to_list()[-2:]
     values = (
-        own.filter(pl.col("tick").is_in(ticks))
-        .group_by("lane", "tick", "part", "point")
+        own.filter(pl.col("window").is_in(windows))
+        .group_by("lane", "window", "part", "point")
         .agg(pl.col("value").max())  # of the best action
-        .group_by("tick", "part", "point")
+        .group_by("window", "part", "point")
         .agg(pl.col("value").mean())
     )
     places = int(values["point"].max()) + 1  # type: ignore[arg-type]
     side = int(np.sqrt(places // len(KINDS)))
     rows = [
         {
-            "item": f"{KINDS[point // side**2]} item, end of task {tick // results.segment_length}",
+            "item": f"{KINDS[point // side**2]} item, end of task {window // results.segment_length}",
             "part": PARTS[part],
             "x": point % side**2 // side - side // 2,
             "y": point % side - side // 2,
             "value": float(f"{value:.4g}"),
         }
-        for tick, part, point, value in values.sort("tick", "point").iter_rows()
+        for window, part, point, value in values.sort("window", "point").iter_rows()
     ]
     columns = list(dict.fromkeys(row["item"] for row in rows))
     panels = []

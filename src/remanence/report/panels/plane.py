@@ -82,7 +82,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
     for name, (k, decay) in cells.items():
         if name in results.contenders:
             for label, curve in (("PT-Q", _binned(results, name, metric, bin_width)), (baseline, reference)):
-                ticks = (np.arange(len(curve)) + 1) * bin_width
+                windows = (np.arange(len(curve)) + 1) * bin_width
                 rows += [
                     {
                         "k": f"k = {k}",
@@ -91,7 +91,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
                         "episode": int(t),
                         "value": round(float(v), 4),
                     }
-                    for t, v in zip(ticks, curve, strict=True)
+                    for t, v in zip(windows, curve, strict=True)
                 ]
     names = ["PT-Q", baseline]
     line = (
@@ -106,7 +106,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
     # Rules are drawn from the same rows: a facet shares one table among its layers.
     rules = (
         alt.Chart()
-        .transform_filter(f"datum.episode % {span} == 0 && datum.episode < {results.ticks}")
+        .transform_filter(f"datum.episode % {span} == 0 && datum.episode < {results.windows}")
         .mark_rule(strokeDash=[2, 3], opacity=0.25, strokeWidth=0.6)
         .encode(x="episode:Q")
     )

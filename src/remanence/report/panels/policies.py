@@ -32,8 +32,8 @@ def policy_maps(results: Results, grid: Grid) -> alt.TopLevelMixin:
     Values are means over seeds; cells whose best actions tie, or were never tried, have no arrow.
     """
     order, span = results.description["stream"]["order"], results.segment_length
-    ticks = results.maps["tick"].unique().sort().to_list()
-    labels = {tick: f"episode {tick}, task {order[(tick - 1) // span] + 1}" for tick in ticks}
+    windows = results.maps["window"].unique().sort().to_list()
+    labels = {window: f"episode {window}, task {order[(window - 1) // span] + 1}" for window in windows}
     rows = []
     for name in results.contenders:
         parts = PARTS if name.startswith("PT") else (("value", ""),)
@@ -82,13 +82,13 @@ def _strip(
 
 
 def _best_actions(results: Results, grid: Grid, contender: str, part: str, labels: dict[int, str]) -> pl.DataFrame:
-    """One row per tick and cell: the mean value of its best action, and an arrow where there is one best action."""
+    """One row per window and cell: the mean value of its best action, and an arrow where there is one best action."""
     lanes = results.lanes.filter((pl.col("contender") == contender) & ~pl.col("diverged"))["lane"].to_list()
     mean = (
         results.maps.filter(pl.col("lane").is_in(lanes) & (pl.col("part") == part))
-        .group_by("tick", "point", "output")
+        .group_by("window", "point", "output")
         .agg(pl.col("value").mean())
-        .sort("tick", "point", "output")
+        .sort("window", "point", "output")
     )
     values = mean["value"].to_numpy().reshape(len(labels), -1, len(ARROWS))
     best = values.max(axis=-1)
@@ -97,10 +97,10 @@ def _best_actions(results: Results, grid: Grid, contender: str, part: str, label
     kind = np.array(["wall" if s in walls else "goal" if s in goals else "floor" for s in range(values.shape[1])])
     arrow = np.where(clear & (kind == "floor"), ARROWS[values.argmax(axis=-1)], "")
     arrow = np.where(kind == "goal", "G", arrow)
-    ticks, states = np.meshgrid(np.array(list(labels)), np.arange(values.shape[1]), indexing="ij")
+    windows, states = np.meshgrid(np.array(list(labels)), np.arange(values.shape[1]), indexing="ij")
     return pl.DataFrame(
         {
-            "when": [labels[tick] for tick in ticks.ravel().tolist()],
+            "when": [labels[window] for window in windows.ravel().tolist()],
             "x": states.ravel() % grid.width,
             "y": states.ravel() // grid.width,
             "value": best.ravel().round(3),

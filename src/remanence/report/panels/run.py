@@ -23,14 +23,14 @@ def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.T
     metric = metric or next((one for one in results.metrics if _has_values(results, one)), results.metrics[0])
     if metric not in results.metrics:
         raise unknown("metric", metric, results.metrics)
-    per_tick, unit = spoken_ticks(results)
+    per_window, unit = spoken_ticks(results)
     title = ", ".join(results.description["world"].get("environments", [results.experiment]))
     label = LABELS.get(metric, metric.replace("_", " "))
     curves = learning_curves(
-        results, [Line(metric, label)], title, unit, label, width=WIDTH, smooth=smooth, per_tick=per_tick
+        results, [Line(metric, label)], title, unit, label, width=WIDTH, smooth=smooth, per_window=per_window
     )
     if PARAMETER in results.metrics and metric != PARAMETER:
-        return styled(alt.vconcat(curves, _parameter(results, per_tick, unit), spacing=8).resolve_scale(x="shared"))
+        return styled(alt.vconcat(curves, _parameter(results, per_window, unit), spacing=8).resolve_scale(x="shared"))
     return styled(curves)
 
 
@@ -39,17 +39,17 @@ def _has_values(results: Results, metric: str) -> bool:
     return any(np.isfinite(results.matrix(name, metric)).any() for name in results.contenders)
 
 
-def _parameter(results: Results, per_tick: int, unit: str) -> alt.Chart:
+def _parameter(results: Results, per_window: int, unit: str) -> alt.Chart:
     """Its value over time: the same for all contenders."""
     values = next(results.matrix(name, PARAMETER)[0] for name in results.contenders if results.sound_seeds(name))
     shown = np.unique(np.linspace(0, len(values) - 1, 500).astype(int))
-    rows = [{"tick": (int(i) + 1) * per_tick, "value": float(values[i])} for i in shown]
+    rows = [{"window": (int(i) + 1) * per_window, "value": float(values[i])} for i in shown]
     name = results.description["stream"].get(PARAMETER) or PARAMETER
     return (
         alt.Chart(alt.Data(values=rows), width=WIDTH, height=60)
         .mark_line(color="#333333", strokeWidth=1.2, interpolate="step-before" if results.switches else "linear")
         .encode(
-            x=alt.X("tick:Q", title=unit, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False)),
+            x=alt.X("window:Q", title=unit, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False)),
             y=alt.Y("value:Q", title=name, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=3)),
         )
     )

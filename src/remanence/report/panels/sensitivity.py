@@ -120,15 +120,15 @@ def _left_out(results: Results, rows: pl.DataFrame) -> list[str]:
     ]
 
 
-def against_print(
-    results: Results, metric: str, printed: Mapping[tuple[str, tuple[float, ...]], float], title: str
+def against_paper(
+    results: Results, metric: str, paper_values: Mapping[tuple[str, tuple[float, ...]], float], title: str
 ) -> alt.TopLevelMixin:
     """Every setting's mean beside the number the paper prints for it: on the diagonal both agree."""
     summary = summarise_sweep(results)
     rows = [
         {"agent": name, "setting": label, "ours": round(facts["metrics"][metric]["auc_mean"], 4), "printed": value}
         for label, facts in summary.items()
-        if (value := printed.get((name := label.split(" ")[0], tuple(facts["hypers"].values())))) is not None
+        if (value := paper_values.get((name := label.split(" ")[0], tuple(facts["hypers"].values())))) is not None
         and facts["metrics"][metric]["auc_mean"] is not None
     ]
     names = list(dict.fromkeys(row["agent"] for row in rows))

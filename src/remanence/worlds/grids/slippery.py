@@ -21,7 +21,7 @@ SWAPPED_GOALS = np.array([[1, -1], [-1, 1]], np.float32)  # rewards of the goals
 class Slip(NamedTuple):
     """What chance decides in one step."""
 
-    luck: Array  # [] uniform in [0, 1): below the slip probability, the action is swapped for a perpendicular one
+    u: Array  # [] uniform in [0, 1): below the slip probability, the action is swapped for a perpendicular one
 
 
 @dataclass(frozen=True)
@@ -87,9 +87,7 @@ class SlipperyGrid:
 
     def apply(self, state: Array, action: Array, task: Array, slip: Slip) -> tuple[Array, TimeStep]:
         """The step once chance has spoken: deterministic."""
-        outcome = (slip.luck < self.slip).astype(jnp.int32) + (
-            slip.luck < self.slip / 2
-        )  # 0 as intended, 1 and 2 sideways
+        outcome = (slip.u < self.slip).astype(jnp.int32) + (slip.u < self.slip / 2)  # 0 as intended, 1 and 2 sideways
         cell = jnp.asarray(self._led_to)[state, action, outcome]
         at_goal = cell == np.array([self.cell(goal) for goal in self.goals])
         ended = jnp.any(at_goal)

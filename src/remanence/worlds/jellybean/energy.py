@@ -33,8 +33,8 @@ class Energy(NamedTuple):
     strokes: np.ndarray  # [strokes · 8]
     offset: np.ndarray  # [cells + 2]  ln kinds + 2 ln size − ln count, nearly
     logarithm: np.ndarray  # [counts]
-    surely: np.ndarray  # [bins of the gain]  a random number below it accepts
-    hardly: (
+    accept_below: np.ndarray  # [bins of the gain]  a random number below it accepts
+    reject_from: (
         np.ndarray
     )  # [bins of the gain]  a random number from it on rejects; between the two, the exact gain decides
 
@@ -48,7 +48,7 @@ def energy(rules: JellyBean) -> Energy:
     first, places, strokes = _strokes(rules)
     counts = np.arange(max(rules.patch_size**2 + 2, rules.num_kinds + 1))
     logarithm = np.log(np.maximum(counts, 1))
-    surely, hardly = _thresholds()
+    accept_below, reject_from = _thresholds()
     return Energy(
         intensity=np.array([item.intensity for item in rules.items], np.float32) * FINENESS,
         first_stroke=first,
@@ -56,8 +56,8 @@ def energy(rules: JellyBean) -> Energy:
         strokes=strokes,
         offset=(FINENESS * (np.log(rules.num_kinds) + 2 * np.log(rules.patch_size) - logarithm)).astype(np.float32),
         logarithm=logarithm.astype(np.float32),
-        surely=surely,
-        hardly=hardly,
+        accept_below=accept_below,
+        reject_from=reject_from,
     )
 
 
@@ -90,5 +90,5 @@ def _thresholds() -> tuple[np.ndarray, np.ndarray]:
     """For each bin of the gain, random numbers below which ln u < gain surely, and from which on surely not."""
     bins = np.arange((HIGHEST - LOWEST) * FINENESS)
     below, above = bins - 1, bins + 2  # a bin more on either side, because the gain that chooses the bin is rounded
-    surely, hardly = (np.minimum(np.exp(edge / FINENESS + LOWEST), 1.0) * 2.0**31 for edge in (below, above))
-    return np.floor(surely).astype(np.uint32), np.ceil(hardly).astype(np.uint32)
+    accept_below, reject_from = (np.minimum(np.exp(edge / FINENESS + LOWEST), 1.0) * 2.0**31 for edge in (below, above))
+    return np.floor(accept_below).astype(np.uint32), np.ceil(reject_from).astype(np.uint32)

@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from remanence.core import hostcall
-from remanence.core.masking import takes_part
+from remanence.core.masking import is_active
 from remanence.core.types import Key, TimeStep
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.rewards import DISCOUNT
@@ -26,7 +26,7 @@ _numbers = itertools.count()
 NO_MAP = -1
 
 
-class Whereabouts(NamedTuple):
+class HostState(NamedTuple):
     """What a lane carries of its world."""
 
     map: Array  # []
@@ -60,23 +60,23 @@ class JellyBeanWorld:
     def example_obs(self) -> np.ndarray:
         return np.zeros(self.num_bits, bool)
 
-    def reset(self, key: Key, task: Array) -> tuple[Whereabouts, Array]:  # noqa: ARG002
+    def reset(self, key: Key, task: Array) -> tuple[HostState, Array]:  # noqa: ARG002
         seed = 1 + jax.random.randint(key, (), 0, SEEDS)
         forms = (jax.ShapeDtypeStruct((), np.int32), self._view_form())
         number, view = jax.pure_callback(self._begin, forms, seed, vmap_method="broadcast_all")
-        return Whereabouts(number, jnp.int32(0), jnp.zeros(self.rules.num_kinds, jnp.int32)), self._bits(view)
+        return HostState(number, jnp.int32(0), jnp.zeros(self.rules.num_kinds, jnp.int32)), self._bits(view)
 
-    def step(self, key: Key, state: Whereabouts, action: Array, task: Array) -> tuple[Whereabouts, TimeStep]:  # noqa: ARG002
-        asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), takes_part().astype(jnp.int32)])
+    def step(self, key: Key, state: HostState, action: Array, task: Array) -> tuple[HostState, TimeStep]:  # noqa: ARG002
+        asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), is_active().astype(jnp.int32)])
         cells = self.rules.view**2
         told = hostcall.call("remanence_jellybean_step", _step, jax.ShapeDtypeStruct((cells + 1,), np.uint8), asked)
         view, find = told[:cells].reshape(self.rules.view, self.rules.view), told[cells]
         reward = jnp.where(find > 0, task[jnp.maximum(find.astype(jnp.int32) - 1, 0)], 0.0)
         seen = TimeStep(self._bits(view), reward, jnp.float32(self.discount), jnp.bool_(False))
         collected = state.collected + (find == 1 + np.arange(self.rules.num_kinds))
-        return Whereabouts(state.map, state.time + 1, collected), seen
+        return HostState(state.map, state.time + 1, collected), seen
 
-    def save(self, states: Whereabouts) -> dict[str, np.ndarray]:
+    def save(self, states: HostState) -> dict[str, np.ndarray]:
         """The maps of some lanes as arrays; leaves of `states` have a lane axis."""
         return {
             f"{row}.{name}": array
@@ -85,7 +85,7 @@ class JellyBeanWorld:
             for name, array in _maps[number].state().items()
         }
 
-    def load(self, states: Whereabouts, saved: dict[str, np.ndarray]) -> Whereabouts:
+    def load(self, states: HostState, saved: dict[str, np.ndarray]) -> HostState:
         """The same lanes with maps made from what `save` gave."""
         numbers = []
         for row in range(len(states.map)):
@@ -93,7 +93,7 @@ class JellyBeanWorld:
             numbers.append(_keep(JellyBeanWorlds.restore(self.rules, own)) if own else NO_MAP)
         return states._replace(map=np.array(numbers, np.int32))
 
-    def drop(self, states: Whereabouts) -> None:
+    def drop(self, states: HostState) -> None:
         """Forgets the maps of lanes that are over."""
         for number in np.asarray(states.map).tolist():
             _maps.pop(number, None)
@@ -117,15 +117,15 @@ class JellyBeanWorld:
 def _step(asked: np.ndarray, told: np.ndarray) -> None:
     """[lanes, (map, time, action, takes part)] -> [lanes, (view, find)]. Lanes that do not take part stay where they are."""
     told[...] = 0
-    for (number, time, action, awake), answer in zip(
+    for (number, time, action, active), answer in zip(
         asked.reshape(-1, 4), told.reshape(-1, told.shape[-1]), strict=True
     ):
-        if awake:
+        if active:
             one = _maps[int(number)]
             if one.time[0] != time:
                 raise RuntimeError(f"step {time} of a map that is at step {one.time[0]}")
             one.step(action.reshape(1))
-            answer[:-1], answer[-1] = one.views[0].ravel(), one.finds[0]
+            answer[:-1], answer[-1] = one.views[0].ravel(), one.collected_now[0]
 
 
 def _keep(one: JellyBeanWorlds) -> int:

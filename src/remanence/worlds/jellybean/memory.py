@@ -41,20 +41,22 @@ class Memory(NamedTuple):
     patch_start: np.ndarray  # [lanes, patches]  its first code
     patch_count: np.ndarray  # [lanes, patches]  items in it, with collected ones that still act on new terrain
     patch_room: np.ndarray  # [lanes, patches]  codes it may use
-    patch_gone: np.ndarray  # [lanes, patches]  where its times of deletion begin; −1 if nothing was ever collected here
+    patch_deleted_at: (
+        np.ndarray
+    )  # [lanes, patches]  where its times of deletion begin; −1 if nothing was ever collected here
     patch_due: np.ndarray  # [lanes, patches]  when the next collected item stops to act
 
     codes: np.ndarray  # [lanes, codes]  items
-    gone: np.ndarray  # [lanes, times]  when the items of some patches were collected; 0 for those still there
+    deleted_at: np.ndarray  # [lanes, times]  when the items of some patches were collected; 0 for those still there
 
 
 POOLS = {
     **dict.fromkeys(("row_y", "row_start", "row_count", "row_room"), ROWS),
     "slots": SLOTS,
     **dict.fromkeys(("patch_x", "patch_y", "patch_fixed", "patch_start"), PATCHES),
-    **dict.fromkeys(("patch_count", "patch_room", "patch_gone", "patch_due"), PATCHES),
+    **dict.fromkeys(("patch_count", "patch_room", "patch_deleted_at", "patch_due"), PATCHES),
     "codes": CODES,
-    "gone": GONE,
+    "deleted_at": GONE,
 }  # what grows, and the column of `used` that says how far
 TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16}
 
@@ -74,15 +76,15 @@ def empty(rules: JellyBean, lanes: int) -> Memory:
 def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
     """The same memory if these lanes, a mask, have room for whatever may happen in their next step, else a larger copy."""
     cells = rules.patch_size**2
-    rows, slots, patches, codes, gone, longest = memory.used[lanes].max(axis=0).tolist()
+    rows, slots, patches, codes, deleted_at, longest = memory.used[lanes].max(axis=0).tolist()
     needed = (
         rows + 4,
         slots + 4 * (2 * longest + 16),  # each of four rows may move to a larger place
         patches + 16,
         codes + 2 * 16 * cells,  # when patches are copied, and again when they have been sampled
-        gone + cells,
+        deleted_at + cells,
     )
-    first = memory.row_y, memory.slots, memory.patch_x, memory.codes, memory.gone
+    first = memory.row_y, memory.slots, memory.patch_x, memory.codes, memory.deleted_at
     if all(count <= pool.shape[1] for count, pool in zip(needed, first, strict=True)):
         return memory
     if needed[CODES] > memory.codes.shape[1]:
@@ -115,10 +117,12 @@ def items(
     memory: Memory, rules: JellyBean, lane: int, patch: int, collected: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Kinds, x and y within the patch, [items] each, of what lies in a patch; with collected items that still act, if wanted."""
-    start, count, gone = (int(of[lane, patch]) for of in (memory.patch_start, memory.patch_count, memory.patch_gone))
+    start, count, deleted_at = (
+        int(of[lane, patch]) for of in (memory.patch_start, memory.patch_count, memory.patch_deleted_at)
+    )
     codes = memory.codes[lane, start : start + count].astype(np.int64)
-    if gone >= 0 and not collected:
-        codes = codes[memory.gone[lane, gone : gone + count] == 0]
+    if deleted_at >= 0 and not collected:
+        codes = codes[memory.deleted_at[lane, deleted_at : deleted_at + count] == 0]
     mask = (1 << rules.cell_bits) - 1
     return codes >> 2 * rules.cell_bits, codes >> rules.cell_bits & mask, codes & mask
 
@@ -166,10 +170,11 @@ def _by_lane(pool: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _sound(memory: Memory, rules: JellyBean, lane: int) -> bool:
     """Whether nothing points out of its pool: kernels do not ask."""
-    rows, slots, patches, codes, gone, longest = memory.used[lane]
+    rows, slots, patches, codes, deleted_at, longest = memory.used[lane]
     row_start, row_count, row_room = (of[lane, :rows] for of in (memory.row_start, memory.row_count, memory.row_room))
     start, count, room, since = (
-        of[lane, :patches] for of in (memory.patch_start, memory.patch_count, memory.patch_room, memory.patch_gone)
+        of[lane, :patches]
+        for of in (memory.patch_start, memory.patch_count, memory.patch_room, memory.patch_deleted_at)
     )
     lists = [memory.slots[lane, at:][:number] for at, number in zip(row_start, row_count, strict=True)]
     kinds = memory.codes[lane, :codes] >> 2 * rules.cell_bits
@@ -182,7 +187,7 @@ def _sound(memory: Memory, rules: JellyBean, lane: int) -> bool:
         and sorted(np.concatenate([[], *lists]).tolist()) == list(range(patches))
         and ((start >= 0) & (count >= 0) & (count <= room) & (room <= rules.patch_size**2)).all()
         and (start.astype(np.int64) + room <= codes).all()
-        and ((since < 0) | (since.astype(np.int64) + count <= gone)).all()
+        and ((since < 0) | (since.astype(np.int64) + count <= deleted_at)).all()
         and (kinds < rules.num_kinds).all()
         and (cells < rules.patch_size).all()
     )

@@ -170,7 +170,7 @@ def _new_patch(memory: Memory, lane: int, x: int, y: int) -> int:
     memory.patch_fixed[lane, patch] = False
     memory.patch_start[lane, patch] = memory.used[lane, CODES]
     memory.patch_count[lane, patch] = memory.patch_room[lane, patch] = 0
-    memory.patch_gone[lane, patch], memory.patch_due[lane, patch] = -1, NEVER
+    memory.patch_deleted_at[lane, patch], memory.patch_due[lane, patch] = -1, NEVER
     return patch
 
 

@@ -30,9 +30,9 @@ class RewardSchedule:
         """The number of the task of a step before which `time` steps were taken."""
         return np.zeros_like(time) if self.every is None else np.asarray(time) // self.every % len(self.tasks)
 
-    def rewards(self, time: np.ndarray | int, finds: np.ndarray) -> np.ndarray:
+    def rewards(self, time: np.ndarray | int, collected_now: np.ndarray) -> np.ndarray:
         """The reward of that step, for what was collected in it: 0 for nothing, else 1 + the kind of the item."""
-        return self.table[self.task(time), finds]
+        return self.table[self.task(time), collected_now]
 
     @cached_property
     def table(self) -> np.ndarray:

@@ -27,7 +27,7 @@ _, ONCE, TWICE, THRICE, FOUR_TIMES, FIVE_TIMES = JUMPS
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
-class Bench(NamedTuple):
+class Workspace(NamedTuple):
     """Where the surroundings of one agent are sampled."""
 
     size: int  # of a patch
@@ -41,9 +41,9 @@ class Bench(NamedTuple):
     origins: np.ndarray  # [patches]  where its lower left cell is in the field
 
 
-def bench(rules: JellyBean) -> Bench:
+def workspace(rules: JellyBean) -> Workspace:
     line, plane = grid(rules)
-    return Bench(
+    return Workspace(
         size=rules.patch_size,
         bits=rules.cell_bits,
         reach=rules.reach,
@@ -57,10 +57,12 @@ def bench(rules: JellyBean) -> Bench:
 
 
 @compiled
-def make_terrain(memory: Memory, lane: int, cores: np.ndarray, iterations: int, energy: Energy, bench: Bench) -> None:
+def make_terrain(
+    memory: Memory, lane: int, cores: np.ndarray, iterations: int, energy: Energy, workspace: Workspace
+) -> None:
     """Makes and fixes the core of a lane, [lanes, 2] the lower left of its 2 × 2 patches, and what it needs around it."""
     around, wanted = surround(memory, lane, cores[lane, 0], cores[lane, 1])
-    sample(memory, lane, around, wanted, iterations, energy, bench)
+    sample(memory, lane, around, wanted, iterations, energy, workspace)
     for i in range(2, 4):
         for j in range(2, 4):
             memory.patch_fixed[lane, around[i, j]] = True
@@ -68,46 +70,58 @@ def make_terrain(memory: Memory, lane: int, cores: np.ndarray, iterations: int, 
 
 @compiled
 def sample(
-    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, iterations: int, energy: Energy, bench: Bench
+    memory: Memory,
+    lane: int,
+    around: np.ndarray,
+    wanted: np.ndarray,
+    iterations: int,
+    energy: Energy,
+    workspace: Workspace,
 ) -> None:
     """Samples the wanted patches, [6, 6], among those around, [6, 6]."""
     patches = np.empty(MOST, np.int64)
-    cells, number = bench.size * bench.size, 0
-    _spread(memory, lane, around, wanted, energy, bench)
+    cells, number = workspace.size * workspace.size, 0
+    _spread(memory, lane, around, wanted, energy, workspace)
     for j in range(BLOCK):  # row by row
         for i in range(BLOCK):
             if wanted[i, j]:
                 patch = patches[number] = around[i, j]
                 start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
                 for index in range(count):
-                    bench.items[number * cells + index] = memory.codes[lane, start + index]
-                bench.counts[number], bench.origins[number] = count, _origin(i, j, bench)
+                    workspace.items[number * cells + index] = memory.codes[lane, start + index]
+                workspace.counts[number], workspace.origins[number] = count, _origin(i, j, workspace)
                 number += 1
-    memory.rng[lane] = _propose(U(memory.rng[lane]), iterations, number, energy, bench)
+    memory.rng[lane] = _propose(U(memory.rng[lane]), iterations, number, energy, workspace)
     for index in range(number):
-        items = bench.items[index * cells : index * cells + np.int64(bench.counts[index])]
+        items = workspace.items[index * cells : index * cells + np.int64(workspace.counts[index])]
         _keep(memory, lane, patches[index], items)
 
 
 @compiled
-def _origin(i: int, j: int, bench: Bench) -> int:
+def _origin(i: int, j: int, workspace: Workspace) -> int:
     """Where the lower left cell of a patch of the surroundings is in the field."""
-    return (2 * bench.reach + (i - 1) * bench.size) * bench.line + 2 * bench.reach + (j - 1) * bench.size
+    return (
+        (2 * workspace.reach + (i - 1) * workspace.size) * workspace.line
+        + 2 * workspace.reach
+        + (j - 1) * workspace.size
+    )
 
 
 @compiled
-def _spread(memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, bench: Bench) -> None:
+def _spread(
+    memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, workspace: Workspace
+) -> None:
     """Fills the field from all items that can be felt in wanted patches."""
-    bench.field[:] = 0.0
-    bench.filled[:] = False
-    size, bits, mask = bench.size, bench.bits, (1 << bench.bits) - 1
+    workspace.field[:] = 0.0
+    workspace.filled[:] = False
+    size, bits, mask = workspace.size, workspace.bits, (1 << workspace.bits) - 1
     left = low = BLOCK * size
     right = high = 0
     for i in range(BLOCK):
         for j in range(BLOCK):
             if wanted[i, j]:
-                left, right = min(left, i * size - bench.reach), max(right, (i + 1) * size + bench.reach)
-                low, high = min(low, j * size - bench.reach), max(high, (j + 1) * size + bench.reach)
+                left, right = min(left, i * size - workspace.reach), max(right, (i + 1) * size + workspace.reach)
+                low, high = min(low, j * size - workspace.reach), max(high, (j + 1) * size + workspace.reach)
     for i in range(BLOCK):
         for j in range(BLOCK):
             patch = around[i, j]
@@ -118,9 +132,9 @@ def _spread(memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, e
                 code = np.int64(memory.codes[lane, index])
                 x, y = (code >> bits) & mask, code & mask
                 if left <= i * size + x < right and low <= j * size + y < high:
-                    cell = _origin(i, j, bench) + x * bench.line + y
-                    bench.filled[cell] = True
-                    _radiate(code >> (2 * bits), cell, F(1.0), energy, bench.field)
+                    cell = _origin(i, j, workspace) + x * workspace.line + y
+                    workspace.filled[cell] = True
+                    _radiate(code >> (2 * bits), cell, F(1.0), energy, workspace.field)
 
 
 @compiled
@@ -131,19 +145,29 @@ def _radiate(kind: int | np.int64, cell: int | np.int64, sign: F, energy: Energy
 
 
 @compiled
-def _propose(state: U, iterations: int, number: int, energy: Energy, bench: Bench) -> U:
+def _propose(state: U, iterations: int, number: int, energy: Energy, workspace: Workspace) -> U:
     """One proposal in each patch in turn, again and again. Returns the state of the generator afterwards.
 
     A birth draws a coin, the kind, y, x and its luck; if the cell is filled, no luck. A death draws a coin, the item and its luck;
     if the patch is empty, only the coin.
     """
-    size, bits, line, cells = U(bench.size), U(bench.bits), U(bench.line), U(bench.size * bench.size)
-    kinds, plane, mask = U(len(energy.intensity)), U(len(bench.filled)), (ONE << U(bench.bits)) - ONE
-    field, filled, items, counts = bench.field, bench.filled, bench.items, bench.counts
-    intensity, offset, surely, hardly = energy.intensity, energy.offset, energy.surely, energy.hardly
+    size, bits, line, cells = (
+        U(workspace.size),
+        U(workspace.bits),
+        U(workspace.line),
+        U(workspace.size * workspace.size),
+    )
+    kinds, plane, mask = U(len(energy.intensity)), U(len(workspace.filled)), (ONE << U(workspace.bits)) - ONE
+    field, filled, items, counts = workspace.field, workspace.filled, workspace.items, workspace.counts
+    intensity, offset, accept_below, reject_from = (
+        energy.intensity,
+        energy.offset,
+        energy.accept_below,
+        energy.reject_from,
+    )
     for _ in range(iterations):
         patch = ZERO
-        for origin in bench.origins[:number]:
+        for origin in workspace.origins[:number]:
             count, begin = counts[patch], patch * cells
             coin = jump(state, ONCE)
             if coin & ONE == ZERO:
@@ -157,8 +181,8 @@ def _propose(state: U, iterations: int, number: int, energy: Energy, bench: Benc
                     state = jump(state, FIVE_TIMES)
                     gain = intensity[kind] + field[kind * plane + cell]
                     bin = _bin(gain + offset[count + ONE])
-                    if state < hardly[bin] and (
-                        state < surely[bin] or _accepts(state, gain, F(1.0), count + ONE, kinds, size, energy)
+                    if state < reject_from[bin] and (
+                        state < accept_below[bin] or _accepts(state, gain, F(1.0), count + ONE, kinds, size, energy)
                     ):
                         items[begin + count] = (kind << (bits + bits)) | (x << bits) | y
                         counts[patch] = count + ONE
@@ -173,8 +197,8 @@ def _propose(state: U, iterations: int, number: int, energy: Energy, bench: Benc
                 kind, cell = code >> (bits + bits), origin + ((code >> bits) & mask) * line + (code & mask)
                 gain = -intensity[kind] - field[kind * plane + cell]
                 bin = _bin(gain - offset[count])
-                if state < hardly[bin] and (
-                    state < surely[bin] or _accepts(state, gain, F(-1.0), count, kinds, size, energy)
+                if state < reject_from[bin] and (
+                    state < accept_below[bin] or _accepts(state, gain, F(-1.0), count, kinds, size, energy)
                 ):
                     items[index] = items[begin + count - ONE]
                     counts[patch] = count - ONE
@@ -195,7 +219,7 @@ def _bin(gain: F) -> U:
 
 
 @compiled
-def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
+def _accepts(bits: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
     """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
 
     In single precision, added from left to right. Seldom asked: thresholds decide nearly always.
@@ -204,7 +228,7 @@ def _accepts(luck: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Ene
     gain = gain * F(1 / FINENESS) - sign * logarithm[count]
     gain = gain + sign * logarithm[kinds]
     gain = gain + sign * (F(2.0) * logarithm[size])
-    return F(math.log(F(luck) / F(MODULUS - 1))) < gain
+    return F(math.log(F(bits) / F(MODULUS - 1))) < gain
 
 
 @compiled

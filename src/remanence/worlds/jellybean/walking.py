@@ -18,7 +18,7 @@ FARTHEST = 2**31  # in cells and in steps: places of patches and times of deleti
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
-class Sight(NamedTuple):
+class CoreView(NamedTuple):
     """The core of each lane spread out: 2 × 2 patches around the agent. It follows from the memory."""
 
     core: np.ndarray  # [lanes, 2]  x and y of its lower left patch
@@ -29,9 +29,9 @@ class Sight(NamedTuple):
     taken: np.ndarray  # [lanes]  steps taken in this call
 
 
-def blank_sight(rules: JellyBean, lanes: int) -> Sight:
+def blank_sight(rules: JellyBean, lanes: int) -> CoreView:
     side = 2 * rules.patch_size
-    return Sight(
+    return CoreView(
         core=np.full((lanes, 2), FARTHEST, np.int64),  # nowhere: it is looked up before the first step
         patches=np.zeros((lanes, 2, 2), np.int64),
         cells=np.zeros((lanes, side, side), np.uint8),
@@ -42,7 +42,7 @@ def blank_sight(rules: JellyBean, lanes: int) -> Sight:
 
 
 @compiled
-def look(memory: Memory, sight: Sight, size: int, views: np.ndarray) -> bool:
+def look(memory: Memory, sight: CoreView, size: int, views: np.ndarray) -> bool:
     """Writes what each lane sees, [lanes, view, view], from where it stands. False if the map is not made there."""
     for lane in range(len(memory.time)):
         x, y = memory.place[lane, 0], memory.place[lane, 1]
@@ -56,12 +56,12 @@ def look(memory: Memory, sight: Sight, size: int, views: np.ndarray) -> bool:
 @compiled
 def walk(
     memory: Memory,
-    sight: Sight,
+    sight: CoreView,
     actions: np.ndarray,
     size: int,
     lifetime: int,
     views: np.ndarray,
-    finds: np.ndarray,
+    collected_now: np.ndarray,
 ) -> bool:
     """Lets each lane take its steps until it is done or something is missing. Returns whether all are done.
 
@@ -92,13 +92,13 @@ def walk(
             if memory.time[lane] >= FARTHEST - 1:
                 sight.status[lane] = TOO_FAR
                 break
-            if memory.used[lane, GONE] + size * size > memory.gone.shape[1]:
+            if memory.used[lane, GONE] + size * size > memory.deleted_at.shape[1]:
                 sight.status[lane] = NO_ROOM
                 break
             memory.place[lane, 0], memory.place[lane, 1] = x, y
             memory.time[lane] += 1
             code = sight.cells[lane, near_x, near_y]
-            finds[step, lane] = code
+            collected_now[step, lane] = code
             if code:
                 memory.collected[lane, code - 1] += 1
                 sight.cells[lane, near_x, near_y] = 0
@@ -120,7 +120,7 @@ def core_of(coordinate: int, size: int) -> int:
 
 
 @compiled
-def _enter(memory: Memory, sight: Sight, lane: int, core_x: int, core_y: int, size: int) -> bool:
+def _enter(memory: Memory, sight: CoreView, lane: int, core_x: int, core_y: int, size: int) -> bool:
     """Spreads another core out; False, and nothing done, if its terrain is not made yet."""
     numbers = np.empty((2, 2), np.int64)
     for i in range(2):
@@ -136,9 +136,9 @@ def _enter(memory: Memory, sight: Sight, lane: int, core_x: int, core_y: int, si
         for j in range(2):
             patch = numbers[i, j]
             sight.patches[lane, i, j] = patch
-            start, gone = memory.patch_start[lane, patch], memory.patch_gone[lane, patch]
+            start, deleted_at = memory.patch_start[lane, patch], memory.patch_deleted_at[lane, patch]
             for index in range(memory.patch_count[lane, patch]):
-                if gone < 0 or memory.gone[lane, gone + index] == 0:
+                if deleted_at < 0 or memory.deleted_at[lane, deleted_at + index] == 0:
                     code = np.int64(memory.codes[lane, start + index])
                     cells[i * size + ((code >> bits) & mask), j * size + (code & mask)] = 1 + (code >> (2 * bits))
     sight.core[lane, 0], sight.core[lane, 1] = core_x, core_y
@@ -154,7 +154,7 @@ def _bits(size: int) -> int:
 
 
 @compiled
-def _see(sight: Sight, lane: int, near_x: int, near_y: int, view: np.ndarray) -> None:
+def _see(sight: CoreView, lane: int, near_x: int, near_y: int, view: np.ndarray) -> None:
     range_ = len(view) // 2
     for i in range(len(view)):
         for j in range(len(view)):
@@ -163,32 +163,32 @@ def _see(sight: Sight, lane: int, near_x: int, near_y: int, view: np.ndarray) ->
 
 @compiled
 def _take(
-    memory: Memory, sight: Sight, lane: int, near_x: int, near_y: int, code: int, size: int, lifetime: int
+    memory: Memory, sight: CoreView, lane: int, near_x: int, near_y: int, code: int, size: int, lifetime: int
 ) -> None:
     """Notes when an item was collected."""
     bits = _bits(size)
     patch = sight.patches[lane, near_x // size, near_y // size]
     sought = ((code - 1) << (2 * bits)) | ((near_x % size) << bits) | (near_y % size)
     start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
-    if memory.patch_gone[lane, patch] < 0:
-        gone = memory.used[lane, GONE]
+    if memory.patch_deleted_at[lane, patch] < 0:
+        deleted_at = memory.used[lane, GONE]
         for index in range(count):
-            memory.gone[lane, gone + index] = 0
-        memory.patch_gone[lane, patch] = gone
+            memory.deleted_at[lane, deleted_at + index] = 0
+        memory.patch_deleted_at[lane, patch] = deleted_at
         memory.used[lane, GONE] += count
     for index in range(count):
         if memory.codes[lane, start + index] == sought:
-            memory.gone[lane, memory.patch_gone[lane, patch] + index] = memory.time[lane]
+            memory.deleted_at[lane, memory.patch_deleted_at[lane, patch] + index] = memory.time[lane]
     memory.patch_due[lane, patch] = min(memory.patch_due[lane, patch], memory.time[lane] + lifetime)
 
 
 @compiled
 def _purge(memory: Memory, lane: int, patch: int, lifetime: int) -> None:
     """Removes items whose time is over; the last of the list takes the place of a removed one."""
-    start, gone = memory.patch_start[lane, patch], memory.patch_gone[lane, patch]
+    start, deleted_at = memory.patch_start[lane, patch], memory.patch_deleted_at[lane, patch]
     due, index = NEVER, 0
     while index < memory.patch_count[lane, patch]:
-        deleted = memory.gone[lane, gone + index]
+        deleted = memory.deleted_at[lane, deleted_at + index]
         if deleted == 0:
             index += 1
         elif deleted + lifetime > memory.time[lane]:
@@ -197,6 +197,6 @@ def _purge(memory: Memory, lane: int, patch: int, lifetime: int) -> None:
         else:
             last = memory.patch_count[lane, patch] - 1
             memory.codes[lane, start + index] = memory.codes[lane, start + last]
-            memory.gone[lane, gone + index] = memory.gone[lane, gone + last]
+            memory.deleted_at[lane, deleted_at + index] = memory.deleted_at[lane, deleted_at + last]
             memory.patch_count[lane, patch] = last
     memory.patch_due[lane, patch] = due

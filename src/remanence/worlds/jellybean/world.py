@@ -14,7 +14,7 @@ from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.patches import find
 from remanence.worlds.jellybean.random import MODULUS, seeded
-from remanence.worlds.jellybean.sampling import bench, make_terrain
+from remanence.worlds.jellybean.sampling import make_terrain, workspace
 from remanence.worlds.jellybean.walking import DONE, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
 
 ACTIONS = ("up", "left", "right", "down")
@@ -27,7 +27,7 @@ class JellyBeanWorlds:
     The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
     cell it enters is collected. Terrain is made when the agent first comes near, and stays; nothing grows again.
 
-    `views`, `finds`, `places` and `collected` are arrays that steps write into: copy what must last.
+    `views`, `collected_now`, `places` and `collected` are arrays that steps write into: copy what must last.
     """
 
     def __init__(self, rules: JellyBean, seeds: Sequence[int], threads: int = 1) -> None:
@@ -51,10 +51,10 @@ class JellyBeanWorlds:
             raise UserError(f"at least one thread is needed; got {threads}")
         self.rules, self.lanes = rules, lanes
         self.views = np.zeros((lanes, rules.view, rules.view), np.uint8)
-        self.finds = np.zeros(lanes, np.uint8)
+        self.collected_now = np.zeros(lanes, np.uint8)
         self._sight = blank_sight(rules, lanes)
         self._energy, self._colours = energy(rules), rules.colours
-        self._benches = [bench(rules) for _ in range(min(threads, lanes))]
+        self._workspacees = [workspace(rules) for _ in range(min(threads, lanes))]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     @property
@@ -86,8 +86,8 @@ class JellyBeanWorlds:
 
         Returns: what is then seen, as `observe`, and what was collected, [lanes]: 0 for nothing, else 1 + the kind of the item.
         """
-        self._walk(np.asarray(actions)[None], self.views[None], self.finds[None])
-        return self.views, self.finds
+        self._walk(np.asarray(actions)[None], self.views[None], self.collected_now[None])
+        return self.views, self.collected_now
 
     def walk(self, actions: np.ndarray, views: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Many steps at once, [steps, lanes]; the same as `step` after `step`.
@@ -96,13 +96,13 @@ class JellyBeanWorlds:
         """
         actions = np.asarray(actions)
         seen = np.empty((len(actions) if views else 1, *self.views.shape), np.uint8)
-        finds = np.zeros(actions.shape, np.uint8)
+        collected_now = np.zeros(actions.shape, np.uint8)
         if len(actions):
-            self._walk(actions, seen, finds)
-            self.views[:], self.finds[:] = seen[-1], finds[-1]
-        return seen if views else self.views, finds
+            self._walk(actions, seen, collected_now)
+            self.views[:], self.collected_now[:] = seen[-1], collected_now[-1]
+        return seen if views else self.views, collected_now
 
-    def _walk(self, actions: np.ndarray, views: np.ndarray, finds: np.ndarray) -> None:
+    def _walk(self, actions: np.ndarray, views: np.ndarray, collected_now: np.ndarray) -> None:
         if actions.shape[1:] != (self.lanes,):
             raise UserError(f"{self.lanes} worlds need as many actions; got the shape {actions.shape[1:]}")
         if actions.dtype.kind not in "iu" or actions.min() < 0 or actions.max() >= len(ACTIONS):
@@ -110,7 +110,9 @@ class JellyBeanWorlds:
         rules = self.rules
         actions = actions.astype(np.int8, copy=False)
         self._sight.taken[:] = 0
-        while not walk(self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, finds):
+        while not walk(
+            self._memory, self._sight, actions, rules.patch_size, rules.deleted_item_lifetime, views, collected_now
+        ):
             status = self._sight.status
             if (status == TOO_FAR).any():
                 raise UserError("agents cannot go farther than 2³¹ cells or steps: begin a new world")
@@ -119,11 +121,11 @@ class JellyBeanWorlds:
 
     def _make_terrain(self, lanes: list[int], iterations: int) -> None:
         """Makes the terrain for which these lanes wait."""
-        shares = min(len(self._benches), len(lanes))
+        shares = min(len(self._workspacees), len(lanes))
 
         def work(share: int) -> None:
             for lane in lanes[share::shares]:
-                make_terrain(self._memory, lane, self._sight.ahead, iterations, self._energy, self._benches[share])
+                make_terrain(self._memory, lane, self._sight.ahead, iterations, self._energy, self._workspacees[share])
 
         if self._pool and shares > 1:
             list(self._pool.map(work, range(shares)))

@@ -51,8 +51,8 @@ class Asterix:
     ramping: bool = True
     channels = ("player", "enemy", "trail", "gold")
 
-    def draw(self, luck: Array) -> AsterixDraws:
-        side, kind, *parts = digits(luck[0], (2, 3, 7, 8, 15))
+    def draw(self, u: Array) -> AsterixDraws:
+        side, kind, *parts = digits(u[0], (2, 3, 7, 8, 15))
         # Of 7 · 8 · 15 turns, the same number falls on each of n rows, whichever n from 1 to 8 it is.
         return AsterixDraws(side == 1, kind == 0, (parts[0] * 8 + parts[1]) * 15 + parts[2])
 

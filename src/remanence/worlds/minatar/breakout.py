@@ -41,8 +41,8 @@ class Breakout:
 
     channels = ("paddle", "ball", "trail", "brick")
 
-    def draw(self, luck: Array) -> BreakoutDraws:
-        return BreakoutDraws(digits(luck[0], (2,))[0] == 1)
+    def draw(self, u: Array) -> BreakoutDraws:
+        return BreakoutDraws(digits(u[0], (2,))[0] == 1)
 
     def begin(self, draws: BreakoutDraws) -> BreakoutState:
         x = jnp.where(draws.from_right, EDGE, 0)

@@ -56,8 +56,8 @@ class Freeway:
 
     channels = ("chicken", "car", "speed 1", "speed 2", "speed 3", "speed 4", "speed 5")
 
-    def draw(self, luck: Array) -> FreewayDraws:
-        number = jnp.ravel(digits(luck[:, None], (2 * SPEEDS,) * (CARS // LUCK)))
+    def draw(self, u: Array) -> FreewayDraws:
+        number = jnp.ravel(digits(u[:, None], (2 * SPEEDS,) * (CARS // LUCK)))
         return FreewayDraws(settled(jnp.where(number < SPEEDS, number - SPEEDS, number - SPEEDS + 1)))
 
     def begin(self, draws: FreewayDraws) -> FreewayState:

@@ -43,7 +43,7 @@ class Game(Protocol):
         """What each channel of the observation shows."""
         ...
 
-    def draw(self, luck: Array) -> Draws:
+    def draw(self, u: Array) -> Draws:
         """All that chance may decide, at the beginning of an episode or in a step, from `LUCK` words of random bits."""
         ...
 

@@ -124,8 +124,8 @@ class Seaquest:
         "diver",
     )
 
-    def draw(self, luck: Array) -> SeaquestDraws:
-        side, kind, row, diver_side, diver_row = digits(luck[0], (2, 3, 8, 2, 8))
+    def draw(self, u: Array) -> SeaquestDraws:
+        side, kind, row, diver_side, diver_row = digits(u[0], (2, 3, 8, 2, 8))
         return SeaquestDraws(side == 1, kind == 0, row + 1, diver_side == 1, diver_row + 1)
 
     def begin(self, draws: SeaquestDraws) -> SeaquestState:

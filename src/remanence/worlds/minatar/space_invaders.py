@@ -46,8 +46,8 @@ class SpaceInvaders:
     ramping: bool = True
     channels = ("cannon", "alien", "alien to the left", "alien to the right", "shot", "bomb")
 
-    def draw(self, luck: Array) -> SpaceInvadersDraws:
-        del luck
+    def draw(self, u: Array) -> SpaceInvadersDraws:
+        del u
         return SpaceInvadersDraws()
 
     def begin(self, draws: SpaceInvadersDraws) -> SpaceInvadersState:

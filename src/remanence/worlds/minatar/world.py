@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from remanence.core.errors import UserError, unknown
-from remanence.core.tree_utils import choose
+from remanence.core.tree_utils import tree_where
 from remanence.core.types import Key, TimeStep
 from remanence.worlds.minatar.asterix import Asterix
 from remanence.worlds.minatar.breakout import Breakout
@@ -85,8 +85,8 @@ class MinAtar:
         return self.apply(state, action, self.draw(key))
 
     def draw(self, key: Key) -> MinAtarDraws:
-        sticks, luck = _chance(key, self.sticky)
-        return MinAtarDraws(sticks, self.rules.draw(luck))
+        sticks, u = _chance(key, self.sticky)
+        return MinAtarDraws(sticks, self.rules.draw(u))
 
     def begin(self, draws: MinAtarDraws) -> tuple[MinAtarState, Array]:
         """The beginning of an episode once chance has spoken."""
@@ -133,21 +133,21 @@ class MinAtarGames:
         return SIZE, SIZE, self.channels or max(len(game.channels) for game in self.rules)
 
     def reset(self, key: Key, task: Array) -> tuple[MinAtarState, Array]:
-        _, luck = _chance(key, self.sticky)
-        state = MinAtarState(tuple(game.begin(game.draw(luck)) for game in self.rules), jnp.int32(0))
+        _, u = _chance(key, self.sticky)
+        state = MinAtarState(tuple(game.begin(game.draw(u)) for game in self.rules), jnp.int32(0))
         return state, self.observe(state, task)
 
     def step(self, key: Key, state: MinAtarState, action: Array, task: Array) -> tuple[MinAtarState, TimeStep]:
         # Lanes play different games, so all games are played in all lanes and one outcome is kept: see `bench/minatar.py`.
-        sticks, luck = _chance(key, self.sticky)
+        sticks, u = _chance(key, self.sticky)
         done = jnp.where(sticks, state.last_action, action)
         reward, ended = jnp.float32(0), jnp.bool_(False)
         games = []
         for number, (game, before) in enumerate(zip(self.rules, state.game, strict=True)):
-            outcome = game.apply(before, done, game.draw(luck))
+            outcome = game.apply(before, done, game.draw(u))
             live = task == number
-            games.append(choose(live, outcome.state, before))
-            reward, ended = choose(live, (outcome.reward, outcome.ended), (reward, ended))
+            games.append(tree_where(live, outcome.state, before))
+            reward, ended = tree_where(live, (outcome.reward, outcome.ended), (reward, ended))
         after, ended = settled((MinAtarState(tuple(games), done), ended))
         return after, TimeStep(self.observe(after, task), reward, jnp.where(ended, 0.0, self.discount), ended)
 

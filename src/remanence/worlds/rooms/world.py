@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 from remanence.core.errors import UserError, unknown
-from remanence.core.prng import pick
+from remanence.core.prng import randint
 from remanence.core.types import Key, TimeStep
 from remanence.worlds.rooms.sight import (
     COLOURS,
@@ -197,7 +197,7 @@ class Rooms:
 
     def draw(self, key: Key) -> Start:
         starts = self._tables.starts
-        number = pick(key, len(starts) * len(AHEAD))
+        number = randint(key, len(starts) * len(AHEAD))
         return Start(jnp.asarray(starts)[number // len(AHEAD)], number % len(AHEAD))
 
     def begin(self, start: Start) -> tuple[RoomsState, Array]:

@@ -6,9 +6,10 @@ Shapes are written beside fields, without the lane axis: functions are written f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+import numpy as np
 from jax import Array
 
 Key: TypeAlias = Array
@@ -16,6 +17,34 @@ Task: TypeAlias = Any  # a pytree of arrays: what distinguishes one task of a wo
 WorldState: TypeAlias = Any
 AgentState: TypeAlias = Any
 Hypers: TypeAlias = Any  # a pytree of numbers that may differ between lanes
+
+
+@dataclass(frozen=True)
+class ObsSpec:
+    """What one observation is like."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    num_states: int = 0
+    """how many states there are, where an observation is the number of a state; 0 for any other observation"""
+    max_value: float = 255.0
+    """the largest value of uint8 images"""
+    images: np.ndarray | None = field(default=None, compare=False, repr=False)
+    """[num_states, rows, columns, channels] what a network sees of each state, where an observation is the number of a state"""
+
+    def zeros(self) -> np.ndarray:
+        """An observation of the right shape and dtype."""
+        return np.zeros(self.shape, self.dtype)
+
+
+@dataclass(frozen=True)
+class EnvSpec:
+    """What an agent must know of its environment before it is built."""
+
+    obs: ObsSpec
+    num_actions: int
+    num_tasks: int = 1
+    discount: float = 0.99
 
 
 class TimeStep(NamedTuple):

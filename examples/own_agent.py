@@ -14,7 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.agents import Agent, PTHypers, TDHypers, pt_q, q_learning
+from remanence.agents import Agent, Hypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.types import Episodes, Key, Transition
@@ -30,13 +30,13 @@ def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
     """Q(s, a) ← Q(s, a) + α [ r + γ Σ_b π(b|s') Q(s', b) − Q(s, a) ], with π the ε-greedy policy that is followed."""
     behaviour = epsilon_greedy(epsilon)
 
-    def init(key: Key, hypers: TDHypers) -> Array:  # noqa: ARG001
+    def init(key: Key, hypers: Hypers) -> Array:  # noqa: ARG001
         return jnp.zeros((states, actions))
 
-    def act(table: Array, hypers: TDHypers, obs: Array, key: Key) -> Array:
+    def act(table: Array, hypers: Hypers, obs: Array, key: Key) -> Array:
         return behaviour(table[obs], hypers, key)
 
-    def learn(table: Array, hypers: TDHypers, transition: Transition, key: Key) -> Array:  # noqa: ARG001
+    def learn(table: Array, hypers: Hypers, transition: Transition, key: Key) -> Array:  # noqa: ARG001
         then = table[transition.next_obs]
         best = then == jnp.max(then)
         policy = (1 - epsilon) * best / jnp.sum(best) + epsilon / actions
@@ -44,7 +44,7 @@ def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
         error = target - table[transition.obs, transition.action]
         return table.at[transition.obs, transition.action].add(jnp.where(transition.valid, hypers.lr * error, 0.0))
 
-    def consolidate(table: Array, hypers: TDHypers, key: Key) -> Array:  # noqa: ARG001
+    def consolidate(table: Array, hypers: Hypers, key: Key) -> Array:  # noqa: ARG001
         return table  # nothing is done at a switch
 
     def inspect(table: Array, obs: Array) -> dict[str, Array]:
@@ -59,9 +59,9 @@ def main(episodes: int = 50, segments: int = 6, seeds: int = 10) -> dict[str, fl
     stream = Stream(CORNER_TASKS, cyclic(4, segments), Episodes(episodes), boundaries_known=True)
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
     contenders: dict[str, tuple[Agent, Any]] = {
-        "Expected SARSA": (expected_sarsa(world.num_states, world.num_actions, 0.1), TDHypers(0.5)),
-        "Q": (q_learning(value, behaviour), TDHypers(0.5)),
-        "PT-Q": (pt_q(value, behaviour), PTHypers(permanent_lr=0.01, transient_lr=0.5)),
+        "Expected SARSA": (expected_sarsa(world.num_states, world.num_actions, 0.1), Hypers(lr=0.5)),
+        "Q": (q_learning(value, behaviour), Hypers(lr=0.5)),
+        "PT-Q": (pt_q(value, behaviour), Hypers(permanent_lr=0.01, transient_lr=0.5, decay=0.0)),
     }
     returns = {}
     for name, (agent, hypers) in contenders.items():

@@ -16,7 +16,7 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 
-from remanence.agents import PTHypers, TDHypers, pt_q, q_learning
+from remanence.agents import Hypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.types import Episodes
@@ -43,10 +43,10 @@ def plan() -> Plan:
         world=world,
         stream=Stream(np.eye(4, dtype=np.float32), cyclic(4, 12), Episodes(50), boundaries_known=False),
         contenders={
-            "Q": Contender(q_learning(value, behaviour), TDHypers(0.5), form, {"lr": (0.1, 0.3, 0.5)}),
+            "Q": Contender(q_learning(value, behaviour), Hypers(lr=0.5), form, {"lr": (0.1, 0.3, 0.5)}),
             "PT-Q": Contender(
                 pt_q(value, behaviour, consolidate_every=Episodes(10)),
-                PTHypers(permanent_lr=0.01, transient_lr=0.5, decay=0.5),
+                Hypers(permanent_lr=0.01, transient_lr=0.5, decay=0.5),
                 {**form, "consolidates": "every 10 episodes"},
                 {"permanent_lr": (0.01, 0.1), "transient_lr": (0.3, 0.5)},
             ),

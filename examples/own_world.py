@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import PTHypers, TDHypers, pt_q, q_learning
+from remanence.agents import Hypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.types import Episodes, Key, TimeStep
@@ -63,8 +63,8 @@ def main(episodes: int = 40, segments: int = 6, seeds: int = 10) -> dict[str, np
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
     returns = {}
     for name, agent, hypers in (
-        ("Q", q_learning(value, behaviour), TDHypers(0.3)),
-        ("PT-Q", pt_q(value, behaviour), PTHypers(permanent_lr=0.01, transient_lr=0.3)),
+        ("Q", q_learning(value, behaviour), Hypers(lr=0.3)),
+        ("PT-Q", pt_q(value, behaviour), Hypers(permanent_lr=0.01, transient_lr=0.3, decay=0.0)),
     ):
         lives = Driver(LifeConfig(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
         returns[name] = lives.record["return"].reshape(seeds, segments, episodes).mean(axis=(0, 2))

@@ -23,7 +23,7 @@ import polars as pl
 from jax import Array
 from rich.console import Console
 
-from remanence.agents import Agent, PTHypers
+from remanence.agents import Agent, Hypers
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.dqn import Consolidation, Training, pt_dqn
 from remanence.agents.networks import mlp
@@ -79,7 +79,7 @@ def plan(episodes: int) -> Plan:
     return Plan(
         world=BitMaze(),
         stream=Stream(SWAP, cyclic(2, 4), Episodes(episodes // 4), boundaries_known=False),
-        contenders={"PT-DQN": Contender(agent, PTHypers(0.003, 0.005, 0.5), {})},
+        contenders={"PT-DQN": Contender(agent, Hypers(permanent_lr=0.003, transient_lr=0.005, decay=0.5), {})},
         probe=everything,
         truth="none",
         round_steps=4,

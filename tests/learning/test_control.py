@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from remanence.agents import AT_SWITCH, Agent, NoHypers, PTHypers, TDHypers, pt_q, q_learning, random_agent
+from remanence.agents import AT_SWITCH, Agent, pt_q, q_learning, random_agent
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import Features, linear, one_hot, row_and_column
 from remanence.agents.ring import size
@@ -87,9 +87,9 @@ def test_values_that_are_not_numbers_still_give_an_action() -> None:
 
 def test_random_agent_ignores_what_happens() -> None:
     agent = random_agent(4)
-    state = agent.init(make_key(0), NoHypers())
-    assert agent.learn(state, NoHypers(), transition(0, 1, 1.0, 2), make_key(1)) is state
-    outcome = live(agent, NoHypers())
+    state = agent.init(make_key(0), Hypers())
+    assert agent.learn(state, Hypers(), transition(0, 1, 1.0, 2), make_key(1)) is state
+    outcome = live(agent, Hypers())
     assert np.isfinite(outcome.record["return"]).all()
 
 
@@ -100,11 +100,11 @@ def test_q_learning_by_hand() -> None:
     """q(0, 1) = 2 moves a quarter of the way to 1 + 0.5 max(4, 3) = 3."""
     agent = q_learning(linear(one_hot(2), outputs=2), epsilon_greedy(0.0))
     weights = jnp.array([[7.0, 2.0], [4.0, 3.0]])
-    after = agent.learn(weights, TDHypers(0.25), transition(0, 1, 1.0, 1), make_key(0))
+    after = agent.learn(weights, Hypers(lr=0.25), transition(0, 1, 1.0, 1), make_key(0))
     np.testing.assert_array_equal(after, [[7.0, 2.25], [4.0, 3.0]])
-    ended = agent.learn(weights, TDHypers(0.25), transition(0, 1, 1.0, 1, discount=0.0), make_key(0))
+    ended = agent.learn(weights, Hypers(lr=0.25), transition(0, 1, 1.0, 1, discount=0.0), make_key(0))
     np.testing.assert_array_equal(ended, [[7.0, 1.75], [4.0, 3.0]])
-    waiting = agent.learn(weights, TDHypers(0.25), transition(0, 1, 1.0, 1, valid=False), make_key(0))
+    waiting = agent.learn(weights, Hypers(lr=0.25), transition(0, 1, 1.0, 1, valid=False), make_key(0))
     np.testing.assert_array_equal(waiting, weights)
 
 
@@ -114,7 +114,7 @@ def test_pt_q_by_hand() -> None:
     Q^P(1) = (4, 0) and Q^T(1) = (−3, 2): the parts prefer different actions, the sum is (1, 2).
     """
     agent = pt_q(linear(one_hot(2), outputs=2), epsilon_greedy(0.0), np.int16(0), buffer=8)
-    hypers = PTHypers(permanent_lr=0.5, transient_lr=0.25, decay=0.5)
+    hypers = Hypers(permanent_lr=0.5, transient_lr=0.25, decay=0.5)
     state = agent.init(make_key(0), hypers)._replace(
         permanent=jnp.array([[0.0, 1.0], [4.0, 0.0]]), transient=jnp.array([[0.0, 0.0], [-3.0, 2.0]])
     )
@@ -134,7 +134,7 @@ def test_counting_visits_is_the_pass_over_them(lr: float) -> None:
     """In a table, the closed form over counts equals the chronological pass over the visits themselves, for any step size."""
     rng = np.random.default_rng(0)
     by_count, by_list = pt_q(Q, GREEDY), pt_q(Q, GREEDY, np.int16(0), buffer=500)
-    hypers = PTHypers(lr, 0.3, 0.7)
+    hypers = Hypers(permanent_lr=lr, transient_lr=0.3, decay=0.7)
     states = [agent.init(make_key(0), hypers) for agent in (by_count, by_list)]
     steps = [
         transition(
@@ -160,7 +160,7 @@ def test_only_a_table_can_do_without_a_buffer() -> None:
 
 def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
     agent = pt_q(linear(one_hot(2), outputs=2), epsilon_greedy(0.0), np.int16(0), buffer=2, clear=False)
-    hypers = PTHypers(permanent_lr=0.5, transient_lr=1.0, decay=1.0)
+    hypers = Hypers(permanent_lr=0.5, transient_lr=1.0, decay=1.0)
     state = agent.init(make_key(0), hypers)
     for action in (0, 1, 1):
         state = agent.learn(state, hypers, transition(0, action, 1.0, 1, discount=0.0), make_key(0))
@@ -175,7 +175,9 @@ def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
 def test_linear_features_serve_control_too() -> None:
     features: Features = row_and_column(6)
     agent = q_learning(linear(features, outputs=4), GREEDY)
-    weights = agent.learn(agent.init(make_key(0), TDHypers(0.5)), TDHypers(0.5), transition(7, 2, 1.0, 8), make_key(0))
+    weights = agent.learn(
+        agent.init(make_key(0), Hypers(lr=0.5)), Hypers(lr=0.5), transition(7, 2, 1.0, 8), make_key(0)
+    )
     np.testing.assert_array_equal(
         weights.sum(axis=0), [0, 0, 1.0, 0]
     )  # half a step on the row's and the column's weight
@@ -190,7 +192,7 @@ def same(left: Any, right: Any) -> bool:
 
 def test_continual_form_with_the_stream_s_rhythm_is_the_semi_continual_one() -> None:
     """λ = 0 and k = task length (paper, §6), bitwise."""
-    hypers = PTHypers(0.05, 0.5, 0.0)
+    hypers = Hypers(permanent_lr=0.05, transient_lr=0.5, decay=0.0)
     boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SPAN)), hypers)
     assert same(boundaries_known.record, untold.record)
     assert boundaries_known.record["maps"]["permanent"][:, -1].any()
@@ -198,23 +200,25 @@ def test_continual_form_with_the_stream_s_rhythm_is_the_semi_continual_one() -> 
 
 def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:
     """Permanent step 0 and λ = 1, bitwise, whatever the rhythm."""
-    plain = live(PLAIN, TDHypers(0.5))
+    plain = live(PLAIN, Hypers(lr=0.5))
     for consolidate_every in (Episodes(3), Steps(10)):
-        composed = live(pt(consolidate_every), PTHypers(0.0, 0.5, 1.0))
+        composed = live(pt(consolidate_every), Hypers(permanent_lr=0.0, transient_lr=0.5, decay=1.0))
         assert same(plain.record["return"], composed.record["return"])
         assert same(plain.record["maps"]["value"], composed.record["maps"]["value"])
 
 
 def test_consolidating_before_the_episode_is_one_episode_early() -> None:
     """`lead` 1 consolidates when (episode + 1) % k = 0, as the released code does."""
-    maps = live(pt(Episodes(3, lead=1)), PTHypers(0.5, 0.5, 0.5)).record["maps"]["permanent"]  # after each episode
+    maps = live(pt(Episodes(3, lead=1)), Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)).record["maps"][
+        "permanent"
+    ]  # after each episode
     moved = np.abs(np.diff(maps, axis=1)).max(axis=(0, 2, 3)) > 0
     # seen after episode e (from 0), a change means a consolidation before it: e = 2, 5, 8, …
     np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SPAN * SEGMENTS, 3))
 
 
 def test_regret_is_what_is_missing_to_the_optimum() -> None:
-    record = live(PLAIN, TDHypers(0.5)).record
+    record = live(PLAIN, Hypers(lr=0.5)).record
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     task = np.repeat(cyclic(2, SEGMENTS), SPAN)
     np.testing.assert_allclose(
@@ -237,7 +241,7 @@ def test_the_exact_optimum_is_reached_on_a_fixed_task(composed: bool) -> None:
     )
     worlds = 32
     stages = [0.5, 0.2, 0.05, 0.01]
-    hypers = [PTHypers(1.0, lr, 0.0) if composed else TDHypers(lr) for lr in stages]
+    hypers = [Hypers(permanent_lr=1.0, transient_lr=lr, decay=0.0) if composed else Hypers(lr=lr) for lr in stages]
     state = jax.vmap(lambda key: agent.init(key, hypers[0]))(jax.random.split(make_key(0), worlds))
     task = jnp.asarray(TASKS[0])
 
@@ -335,7 +339,10 @@ def test_impossible_grids_are_refused(options: dict[str, Any], message: str) -> 
 
 def test_meeting_early_changes_nothing() -> None:
     """Lanes may consolidate when half of the living wait, also after some are over: bitwise the same lives."""
-    agent, hypers = pt(Episodes(1)), [PTHypers(0.05, lr, 0.5) for lr in (0.5, 0.01, 0.5, 0.01, 0.1, 0.3)]
+    agent, hypers = (
+        pt(Episodes(1)),
+        [Hypers(permanent_lr=0.05, transient_lr=lr, decay=0.5) for lr in (0.5, 0.01, 0.5, 0.01, 0.1, 0.3)],
+    )
     stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known=False)
     setting = LifeConfig(agent, GRID, stream, episode_return(np.zeros(2)))
     all_meet, half_meet = (Driver(setting, meet_at=share).run(hypers, range(6)) for share in (1.0, 0.5))
@@ -348,7 +355,7 @@ def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPat
     """256 lanes of which some never learn: they outlive the rest by far, and still live as they do alone."""
     stream = Stream(TASKS[:1], (0,), Episodes(30), boundaries_known=False)
     driver = Driver(LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_break=20)
-    hypers = [TDHypers(0.0 if lane % 32 == 5 else 0.5) for lane in range(256)]
+    hypers = [Hypers(lr=0.0 if lane % 32 == 5 else 0.5) for lane in range(256)]
     sizes: list[int] = []
     advance = driver._advance
 
@@ -369,7 +376,7 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
     """Who finishes makes room for the next lane, and every lane lives as it does when all live at once."""
     stream = Stream(TASKS, (0, 1), Episodes(6), boundaries_known=False)
     driver = Driver(LifeConfig(pt(Episodes(2)), GRID, stream, episode_return(np.zeros(2))), rounds_per_break=5)
-    hypers, seeds = [PTHypers(0.1, 0.5, 0.5)] * 25, range(25)
+    hypers, seeds = [Hypers(permanent_lr=0.1, transient_lr=0.5, decay=0.5)] * 25, range(25)
     together = driver.run(hypers, seeds)
     in_turn: dict[int, Outcome] = {}
     for some in driver.iter_finished(hypers, seeds, at_once=6):
@@ -385,7 +392,7 @@ def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
     """It stops at the same instant however the run is cut, and what it did not live is not a number."""
     stream = Stream(TASKS, (0, 1), Episodes(50), boundaries_known=False)
     setting = LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2)), max_steps=5_000)
-    hypers = [TDHypers(0.0), TDHypers(0.5)]  # the first walks at random and needs about a hundred steps per episode
+    hypers = [Hypers(lr=0.0), Hypers(lr=0.5)]  # the first walks at random and needs about a hundred steps per episode
     whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
     for outcome in (whole, cut):
         assert outcome.steps[0] == 5_000 > outcome.steps[1]

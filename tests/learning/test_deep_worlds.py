@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax import Array
 
-from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
+from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import separate_networks, shared_trunk, single
 from remanence.agents.dqn import (
@@ -78,8 +78,11 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
     target = 20 if problem is CONTROL else None
     training = Training("adam", batch=32, replay=2000 if name == "large-buffer" else 400, target_every=target)
     make = partial(deep_agent, problem, behaviour=behaviour, example_obs=np.zeros(states, bool), training=training)
-    net, plain = network(outputs, states), TDHypers(0.005)
-    pt, consolidation = PTHypers(0.003, 0.005), Consolidation("adam", batch=32, buffer=2000, min_batches=50)
+    net, plain = network(outputs, states), Hypers(lr=0.005)
+    pt, consolidation = (
+        Hypers(permanent_lr=0.003, transient_lr=0.005, decay=0.0),
+        Consolidation("adam", batch=32, buffer=2000, min_batches=50),
+    )
     trunk, head = sequence([dense(24, "uniform"), tanh()], (states,)), sequence([dense(outputs, "uniform")], (24,))
     return {
         "plain": lambda: (make(single(net), forgetting=clear_replay(), consolidate_every=AT_SWITCH), plain),
@@ -121,7 +124,7 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
                 dataclasses.replace(consolidation, cache=True),
                 Episodes(40),
             ),
-            PTHypers(0.003, 0.005, 0.5),
+            Hypers(permanent_lr=0.003, transient_lr=0.005, decay=0.5),
         ),
     }[name]()
 
@@ -178,7 +181,7 @@ def test_what_only_consolidation_can_keep(permanent_lr: float, knows: bool) -> N
 
     stream = Stream(CORNERS, (0,) * 4, Episodes(80), boundaries_known=True)
     driver = Driver(LifeConfig(agent, OneHot(PATCH), stream, kept), round_steps=2)
-    last = driver.run([PTHypers(permanent_lr, 0.01)] * 2, [0, 1]).record[:, -1]
+    last = driver.run([Hypers(permanent_lr=permanent_lr, transient_lr=0.01, decay=0.0)] * 2, [0, 1]).record[:, -1]
     error = np.sqrt(((last - truth.values[0])[:, ~truth.final] ** 2).mean())
     size = np.sqrt((truth.values[0][~truth.final] ** 2).mean())
     assert (error < 0.35 * size) == knows
@@ -203,12 +206,15 @@ def test_lanes_alone_and_in_company() -> None:
 @pytest.mark.parametrize(
     ("hypers", "complaint"),
     [
-        (PTHypers(0.1, 0.1, -0.5), "decay must be a finite number that is not negative; got -0.5"),
-        (PTHypers(0.1, 0.1, 1.5), "decay must be between 0 and 1; got 1.5"),
-        (PTHypers(0.1, float("nan")), "transient_lr must be a finite number"),
+        (
+            Hypers(permanent_lr=0.1, transient_lr=0.1, decay=-0.5),
+            "decay must be a finite number that is not negative; got -0.5",
+        ),
+        (Hypers(permanent_lr=0.1, transient_lr=0.1, decay=1.5), "decay must be between 0 and 1; got 1.5"),
+        (Hypers(permanent_lr=0.1, transient_lr=float("nan"), decay=0.0), "transient_lr must be a finite number"),
     ],
 )
-def test_bad_numbers_are_refused_before_anything_compiles(hypers: PTHypers, complaint: str) -> None:
+def test_bad_numbers_are_refused_before_anything_compiles(hypers: Hypers, complaint: str) -> None:
     stream = Stream(np.zeros((1, 2), np.float32), (0,), Episodes(8), boundaries_known=True)
     agent, _ = solver("pt-two-networks", CONTROL, 4, MAZE.num_states, uniform(4))
     driver = Driver(LifeConfig(agent, OneHot(MAZE), stream, lambda _: 0.0))

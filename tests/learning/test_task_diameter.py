@@ -12,7 +12,7 @@ import pytest
 from jax import Array
 
 from conftest import key_stub
-from remanence.agents import PTHypers, TDHypers, pt_td, td
+from remanence.agents import Hypers, pt_td, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot
 from remanence.cli import main
@@ -71,7 +71,7 @@ def test_pt_td_converges_to_what_the_theorems_say() -> None:
         return {**value_maps(agent, np.arange(3, dtype=np.int32))(moment), "task": moment.task_id}
 
     driver = Driver(LifeConfig(agent, Chain(CHAIN, 1000, 0.5, 0.6), stream, probe), round_steps=500)
-    record = driver.run([PTHypers(permanent_lr=0.0003, transient_lr=0.05)] * 200, list(range(200))).record
+    record = driver.run([Hypers(permanent_lr=0.0003, transient_lr=0.05, decay=0.0)] * 200, list(range(200))).record
     permanent = record["permanent"][:, 59, :, 0].astype(np.float64)
     for state in range(3):
         estimate = normal_interval(permanent[:, state])
@@ -89,7 +89,7 @@ def test_td_of_the_library_follows_the_exact_mean() -> None:
     stream = Stream(PROCESS.rewards[:1].astype(np.float32), (0,), Episodes(1), boundaries_known=True)
     probe = value_maps(agent, np.arange(3, dtype=np.int32))
     driver = Driver(LifeConfig(agent, Chain(CHAIN, 3000, 0.5, 0.6), stream, probe), round_steps=500)
-    values = driver.run([TDHypers(0.05)] * 400, list(range(400))).record["value"][:, 0, :, 0].astype(np.float64)
+    values = driver.run([Hypers(lr=0.05)] * 400, list(range(400))).record["value"][:, 0, :, 0].astype(np.float64)
     exact = learning_curve(PROCESS, 0.05, 3000)
     error = values.std(axis=0) / np.sqrt(400)
     assert (np.abs(values.mean(axis=0) - exact.mean[0, -1]) < 4 * error + 2e-3).all()

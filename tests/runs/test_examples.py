@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import key_stub
-from remanence.agents import TDHypers
+from remanence.agents import Hypers
 from remanence.cli import main as command
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
@@ -40,7 +40,7 @@ def test_expected_sarsa_is_its_equation() -> None:
 
     def learn(valid: bool) -> np.ndarray:
         seen = (jnp.float32(0.5), jnp.float32(0.9), jnp.int32(1), jnp.bool_(False), jnp.bool_(valid))
-        return np.asarray(agent.learn(table, TDHypers(0.5), Transition(jnp.int32(0), jnp.int32(2), *seen), key_stub()))
+        return np.asarray(agent.learn(table, Hypers(lr=0.5), Transition(jnp.int32(0), jnp.int32(2), *seen), key_stub()))
 
     assert learn(True)[0] == pytest.approx([0, 0, 0.5 * 1.265, 0])
     assert np.array_equal(learn(True)[1], table[1])

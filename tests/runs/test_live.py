@@ -19,7 +19,7 @@ import pytest
 from gymnasium import spaces
 
 import remanence
-from remanence.agents import TDHypers, q_learning
+from remanence.agents import Hypers, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.errors import UserError
@@ -218,8 +218,8 @@ def test_an_agent_learns_the_same_in_the_world_and_in_the_environment() -> None:
             window=steps,
         ),
         devices=1,
-    ).run([TDHypers(0.3)], [3])
-    outside = quiet((agent, TDHypers(0.3)), Grid, steps, seeds=[3], discount=world.discount)
+    ).run([Hypers(lr=0.3)], [3])
+    outside = quiet((agent, Hypers(lr=0.3)), Grid, steps, seeds=[3], discount=world.discount)
     assert np.abs(inside.agents).sum() > 0
     np.testing.assert_array_equal(inside.agents[0], outside.policy("agent", 3).state)
     assert curve(outside, "reward_rate").mean() * steps == pytest.approx(float(inside.record["r"].sum()))

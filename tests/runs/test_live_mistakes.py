@@ -11,7 +11,7 @@ import pytest
 from gymnasium import spaces
 
 import remanence
-from remanence.agents import TDHypers
+from remanence.agents import Hypers
 from remanence.core.errors import UserError
 from remanence.gym import hosted
 from scripted import STEPS, Corridor, Script, notebook, quiet, set_parameter, written
@@ -124,7 +124,7 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
         (("DQN-multihead", Script, 10), "several tasks"),
         ((remanence.DQN(replay=10**11), Script, 10), "let it remember less"),
         ((remanence.DQN(replay=10), Script, 10), "fewer than a batch"),
-        (((notebook(), TDHypers(-1.0)), Script, 10), "lr must be a finite number that is not negative"),
+        (((notebook(), Hypers(lr=-1.0)), Script, 10), "lr must be a finite number that is not negative"),
     ],
 )
 def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -> None:

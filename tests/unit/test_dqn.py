@@ -11,20 +11,11 @@ import pytest
 from jax import Array
 
 from conftest import key_stub
-from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
+from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import ValueComposition, separate_networks, shared_trunk, single
-from remanence.agents.dqn import (
-    DECAY,
-    KEEP,
-    REINIT,
-    Consolidation,
-    DeepState,
-    OnConsolidate,
-    Training,
-    deep_agent,
-)
+from remanence.agents.dqn import DECAY, KEEP, REINIT, Consolidation, DeepState, OnConsolidate, Training, deep_agent
 from remanence.agents.networks import dense, mlp, sequence, tanh
 from remanence.agents.replay import draw
 from remanence.agents.td import CONTROL, PREDICTION
@@ -34,7 +25,7 @@ from remanence.core.types import Steps, Transition
 
 INPUTS, ACTIONS, BATCH = 3, 2, 2
 LINEAR = mlp((INPUTS,), (), ACTIONS)  # Q(s, a) = s · W[:, a] + b[a]: gradients can be written down
-HYPERS = PTHypers(permanent_lr=0.05, transient_lr=0.1, decay=0.5)
+HYPERS = Hypers(permanent_lr=0.05, transient_lr=0.1, decay=0.5)
 
 
 def transitions(count: int, seed: int = 0) -> list[Transition]:
@@ -179,9 +170,9 @@ def test_a_permanent_part_of_zero_gives_dqn() -> None:
     dqn = deep_agent(CONTROL, single(LINEAR), epsilon_greedy(0.1), np.zeros(INPUTS, np.float32), training)
     init_life = pt.init(make_key(1), HYPERS)
     init_life = init_life._replace(permanent=jax.tree.map(jnp.zeros_like, init_life.permanent))
-    plain = dqn.init(make_key(1), TDHypers(0.1))._replace(transient=init_life.transient, target=init_life.transient)
+    plain = dqn.init(make_key(1), Hypers(lr=0.1))._replace(transient=init_life.transient, target=init_life.transient)
     ours = feed(pt, HYPERS, transitions(30), init_life)
-    theirs = feed(dqn, TDHypers(0.1), transitions(30), plain)
+    theirs = feed(dqn, Hypers(lr=0.1), transitions(30), plain)
     np.testing.assert_array_equal(flat(ours.transient), flat(theirs.transient))
     np.testing.assert_array_equal(flat(ours.target), flat(theirs.target))
 
@@ -283,19 +274,19 @@ def test_stacked_frames_reach_the_network_alike() -> None:
         np.zeros(2, bool),
         Training(batch=1, replay=16, frames=3),
     )
-    state = agent.init(make_key(0), TDHypers(0.0))
+    state = agent.init(make_key(0), Hypers(lr=0.0))
     acted_on = []
     rng = np.random.default_rng(0)
     frames = rng.integers(0, 2, size=(8, 2)).astype(bool)
     for t in range(7):
         last = t == 3
-        agent.act(state, TDHypers(0.0), jnp.asarray(frames[t]), key_stub())
+        agent.act(state, Hypers(lr=0.0), jnp.asarray(frames[t]), key_stub())
         acted_on.append(seen[-1][0])
         step = Transition(
             jnp.asarray(frames[t]), jnp.int32(0), jnp.float32(0), jnp.float32(1), jnp.asarray(frames[t + 1]), jnp.bool_(last),
             jnp.bool_(True),
         )  # fmt: skip
-        state = agent.learn(state, TDHypers(0.0), step, key_stub())
+        state = agent.learn(state, Hypers(lr=0.0), step, key_stub())
     blank = np.zeros(2, bool)
     expected = [[blank] * 2 + [frames[0]], [blank, *frames[:2]], frames[:3], frames[1:4], [blank] * 2 + [frames[4]]]
     for stack, boundaries_known in zip(acted_on, expected, strict=False):

@@ -33,7 +33,7 @@ from conftest import (
     same,
     stream,
 )
-from remanence.agents import AT_SWITCH, Agent, PTHypers, TDHypers
+from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents import ring as rings
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
@@ -44,7 +44,7 @@ from remanence.engine.life import Life, LifeConfig
 from remanence.streams import Stream
 
 RATES = [
-    PTHypers(permanent, transient, decay)
+    Hypers(permanent_lr=permanent, transient_lr=transient, decay=decay)
     for permanent, transient, decay in [
         (0.05, 0.3, 0),
         (0.1, 0.3, 0.5),
@@ -53,7 +53,7 @@ RATES = [
         (0.2, 0.2, 0.3),
     ]
 ]
-LEARNING = [TDHypers(lr) for lr in (0.1, 0.3, 0.5, 0.3, 0.7)]
+LEARNING = [Hypers(lr=lr) for lr in (0.1, 0.3, 0.5, 0.3, 0.7)]
 
 # --- The oracle: lives told again in NumPy, in double precision, from the documented keys alone -----------------------------
 

@@ -27,7 +27,7 @@ from conftest import (
     same,
     transition,
 )
-from remanence.agents import AT_SWITCH, Agent, PTHypers, PTState, TDHypers, pt_td, td
+from remanence.agents import AT_SWITCH, Agent, PTState, pt_td, td
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot
@@ -63,7 +63,7 @@ def learn_all(agent: Agent, state: Any, hypers: Hypers, transitions: Transition)
 
 
 @partial(jax.jit, static_argnums=0)
-def consolidated(agent: Agent, state: PTState, hypers: PTHypers) -> PTState:
+def consolidated(agent: Agent, state: PTState, hypers: Hypers) -> PTState:
     return agent.consolidate(state, hypers, key_stub())
 
 
@@ -71,7 +71,9 @@ def having_visited(agent: Agent, state: PTState, visits: list[int]) -> PTState:
     """The agent after visits that taught it nothing."""
     padded = np.array([*visits, *[0] * (60 - len(visits))])  # one length, so one compilation
     steps = transition(padded, 0, padded, valid=np.arange(60) < len(visits))
-    return state._replace(visited=learn_all(agent, state, PTHypers(0.0, 0.0), steps).visited)
+    return state._replace(
+        visited=learn_all(agent, state, Hypers(permanent_lr=0.0, transient_lr=0.0, decay=0.0), steps).visited
+    )
 
 
 def test_two_states_by_hand() -> None:
@@ -85,7 +87,7 @@ def test_two_states_by_hand() -> None:
       A  P(A) = 1 + 0.5·0.5 = 1.25       B  P(B) = 2 + 0.5·0.25 = 2.125      A  P(A) = 1.25 + 0.5·0.25 = 1.375
     and leaves half of T: (0.25, 0.125).
     """
-    agent, hypers = two_states(), PTHypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)
+    agent, hypers = two_states(), Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)
     state = with_parts(agent, [1, 2], [0.5, -0.5])
     steps = [transition(0, 1.75, 1), transition(1, 3, 0, discount=0), transition(0, 0, 0)]
     for step, expected in zip(steps, [[1, -0.5], [1, 0.25], [0.5, 0.25]], strict=True):
@@ -110,7 +112,9 @@ def test_inspect_tells_the_parts_and_their_sum() -> None:
 
 def test_waiting_changes_nothing_that_is_kept() -> None:
     agent, state = two_states(), with_parts(two_states(), [1, 2], [0.1, -0.5])
-    after = agent.learn(state, PTHypers(0.5, 0.5), transition(0, np.nan, 1, valid=False), key_stub())
+    after = agent.learn(
+        state, Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.0), transition(0, np.nan, 1, valid=False), key_stub()
+    )
     assert same(after.transient, state.transient)
     assert same(after.permanent, state.permanent)
     assert int(rings.size(after.visited)) == 0
@@ -131,8 +135,13 @@ def test_theorem_1_exactly_where_arithmetic_is_exact(permanent: list[int], steps
     start = [p / 4 for p in permanent]
     obs, reward, next_obs, discount = (np.array(part) for part in zip(*steps, strict=True))
     seen = transition(obs, reward, next_obs, discount)
-    ours = learn_all(two_states(), with_parts(two_states(), start, [0, 0]), PTHypers(0.5, 0.5), seen)
-    theirs = learn_all(TWO_STATE_TD, column(start), TDHypers(0.5), seen)
+    ours = learn_all(
+        two_states(),
+        with_parts(two_states(), start, [0, 0]),
+        Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.0),
+        seen,
+    )
+    theirs = learn_all(TWO_STATE_TD, column(start), Hypers(lr=0.5), seen)
     assert same(ours.permanent, column(start))
     assert same(ours.permanent + ours.transient, theirs)
 
@@ -148,8 +157,10 @@ def random_transitions(count: int) -> Transition:
 def theorem_1_long_run(start: np.ndarray) -> tuple[jax.Array, jax.Array]:
     """PT and TD values after 3 000 common steps."""
     seen = random_transitions(3_000)
-    ours = learn_all(pt(), with_parts(pt(), start, np.zeros(25)), PTHypers(0.0, 0.3), seen)
-    return ours.permanent + ours.transient, learn_all(TD, column(start), TDHypers(0.3), seen)
+    ours = learn_all(
+        pt(), with_parts(pt(), start, np.zeros(25)), Hypers(permanent_lr=0.0, transient_lr=0.3, decay=0.0), seen
+    )
+    return ours.permanent + ours.transient, learn_all(TD, column(start), Hypers(lr=0.3), seen)
 
 
 def test_theorem_1_bitwise_over_a_long_run_from_zero() -> None:
@@ -169,8 +180,8 @@ def test_pt_is_td_when_nothing_is_consolidated_nor_forgotten() -> None:
     The error on *other* tasks is that of the permanent part, which stays zero.
     """
     rates = (0.1, 0.3, 0.5, 0.3, 0.7)
-    ours = live(pt(), [PTHypers(0.0, rate, 1.0) for rate in rates])
-    theirs = live(TD, [TDHypers(rate) for rate in rates])
+    ours = live(pt(), [Hypers(permanent_lr=0.0, transient_lr=rate, decay=1.0) for rate in rates])
+    theirs = live(TD, [Hypers(lr=rate) for rate in rates])
     assert_same_record(ours.record, theirs.record, CURRENT)
     assert same(ours.record["transient"], theirs.record["value"])
     assert same(ours.agents.transient, theirs.agents)
@@ -192,7 +203,7 @@ def test_tabular_pass_in_closed_form(visits: list[int], rate: float, seed: int) 
     """P_new(s) = P_old(s) + (1 − (1 − α)^n(s)) T(s), n(s) the number of visits; states not visited stay as they were."""
     permanent, transient = np.random.default_rng(seed).normal(size=(2, 25)).astype(np.float32)
     state = having_visited(pt(), with_parts(pt(), permanent, transient), visits)
-    after = consolidated(pt(), state, PTHypers(rate, 0.0))
+    after = consolidated(pt(), state, Hypers(permanent_lr=rate, transient_lr=0.0, decay=0.0))
     count = np.bincount(visits, minlength=25)
     expected = permanent.astype(np.float64) + (1 - (1 - rate) ** count) * transient
     np.testing.assert_allclose(after.permanent[:, 0], expected, rtol=1e-5, atol=1e-6)
@@ -226,7 +237,7 @@ def test_linear_pass_is_chronological(buffer: int) -> None:
     permanent, transient = rng.normal(size=(2, 10)).astype(np.float32)
     visits = rng.integers(0, 25, 50).tolist()
     state = having_visited(agent, with_parts(agent, permanent, transient), visits)
-    after = consolidated(agent, state, PTHypers(0.2, 0.0, 0.7))
+    after = consolidated(agent, state, Hypers(permanent_lr=0.2, transient_lr=0.0, decay=0.7))
 
     kept = visits[-buffer:]
     expected = chronological(rows_phi(), permanent, transient, kept, 0.2)
@@ -239,7 +250,7 @@ def test_linear_pass_is_chronological(buffer: int) -> None:
 
 def test_lost_states_add_up_and_a_second_pass_starts_empty() -> None:
     """A buffer of 3: five visits lose two, two visits none, four visits one."""
-    agent, hypers = two_states(buffer=3), PTHypers(0.5, 0.0, 1.0)
+    agent, hypers = two_states(buffer=3), Hypers(permanent_lr=0.5, transient_lr=0.0, decay=1.0)
     state = with_parts(agent, [0, 0], [1, 1])
     for visits, dropped, permanent in [
         ([1, 1, 0, 0, 0], 2, [0.875, 0.0]),  # three times halfway to 1; the visits to state 1 were lost
@@ -254,7 +265,13 @@ def test_lost_states_add_up_and_a_second_pass_starts_empty() -> None:
 
 # --- Rhythms ---------------------------------------------------------------------------------------------------------------
 
-RATES = [PTHypers(0.05, 0.3), PTHypers(0.1, 0.3), PTHypers(0.3, 0.5), PTHypers(0.5, 0.1), PTHypers(0.2, 0.2)]
+RATES = [
+    Hypers(permanent_lr=0.05, transient_lr=0.3, decay=0.0),
+    Hypers(permanent_lr=0.1, transient_lr=0.3, decay=0.0),
+    Hypers(permanent_lr=0.3, transient_lr=0.5, decay=0.0),
+    Hypers(permanent_lr=0.5, transient_lr=0.1, decay=0.0),
+    Hypers(permanent_lr=0.2, transient_lr=0.2, decay=0.0),
+]
 
 
 def test_untold_agent_of_the_right_rhythm_lives_like_one_that_is_told() -> None:
@@ -278,7 +295,7 @@ def test_steps_rhythm_consolidates_every_k_steps() -> None:
 
     That this does not depend on the length of rounds: see test_life.
     """
-    hypers = [PTHypers(0.1, 0.2, decay) for decay in (0.0, 0.3, 0.5, 0.9, 1.0)]
+    hypers = [Hypers(permanent_lr=0.1, transient_lr=0.2, decay=decay) for decay in (0.0, 0.3, 0.5, 0.9, 1.0)]
     outcome = live(PT_BY_STEPS, hypers)
     state, consolidations = outcome.agents
     np.testing.assert_array_equal(consolidations, (outcome.steps - 1) // STEP_PERIOD)

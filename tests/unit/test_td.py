@@ -8,7 +8,7 @@ import pytest
 from jax import Array
 
 from conftest import GRID, TASKS, TD, TD_RESET, brute_force_values, key_stub, same, transition
-from remanence.agents import AT_SWITCH, TDHypers, td
+from remanence.agents import AT_SWITCH, Hypers, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
 from remanence.agents.td import PREDICTION, td_update
@@ -19,7 +19,7 @@ from remanence.engine.probes import value_maps
 from remanence.streams import Stream
 
 TWO = td(linear(one_hot(2)), uniform(4))
-HYPERS = TDHypers(lr=jnp.float32(0.5))
+HYPERS = Hypers(lr=jnp.float32(0.5))
 
 
 def learn(weights: list[float], step: Transition) -> list[float]:
@@ -76,7 +76,7 @@ def test_td_finds_the_true_values() -> None:
     """In one lasting task, with a small step size, the mean estimate of many lives reaches the Bellman solution."""
     task = Stream(TASKS[2:3], (0,), Episodes(8_000), boundaries_known=True)
     program = Driver(LifeConfig(TD, GRID, task, value_maps(TD, np.arange(25))))
-    believed = program.run([TDHypers(0.02)] * 16, range(16)).record["value"][..., 0]  # [lanes, episodes, states]
+    believed = program.run([Hypers(lr=0.02)] * 16, range(16)).record["value"][..., 0]  # [lanes, episodes, states]
     learned = believed[:, 3_000:].mean(axis=(0, 1))
     np.testing.assert_allclose(learned, brute_force_values(TASKS[2], GRID.discount), atol=0.01)
     assert np.abs(believed[:, 0].mean(axis=0) - learned).max() > 0.3  # it had something to learn

@@ -12,19 +12,18 @@ from remanence.agents.dqn import (
     pt_dqn,
     reset_all,
 )
-from remanence.agents.pt import PTHypers, PTState, pt_q, pt_td
-from remanence.agents.td import NoHypers, TDHypers, q_learning, random_agent, td
+from remanence.agents.pt import PTState, pt_q, pt_td
+from remanence.agents.td import q_learning, random_agent, td
+from remanence.core.types import Hypers
 
 __all__ = [
     "AT_SWITCH",
     "Agent",
     "ConsolidateEvery",
     "Consolidation",
-    "NoHypers",
+    "Hypers",
     "OnConsolidate",
-    "PTHypers",
     "PTState",
-    "TDHypers",
     "Training",
     "clear_replay",
     "deep_agent",

@@ -1,23 +1,28 @@
-"""The contract between an agent and the loop."""
+"""The contract between an agent and the loop, and between a configuration and an agent."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from functools import cache
+from typing import Annotated, Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import jax.numpy as jnp
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.types import AgentState, Duration, Hypers, Key, Transition
+from remanence.core.types import AgentState, Duration, EnvSpec, Hypers, Key, Transition
+
+_PER_LANE = "may differ between lanes of one compiled program"
+PerLane: TypeAlias = Annotated[float, _PER_LANE]
 
 
 @dataclass(frozen=True)
 class AtSwitch:
-    """Consolidate whenever the stream tells that the task changed."""
+    """Consolidate at every known task boundary."""
 
 
 AT_SWITCH = AtSwitch()
@@ -32,31 +37,85 @@ def check_hyper(name: str, value: float) -> None:
         raise UserError(f"{name} must be between 0 and 1; got {value}")
 
 
-def check_hypers(hypers: Hypers) -> None:
-    """The same for a whole set, where it has names."""
-    if dataclasses.is_dataclass(hypers):
-        for field in dataclasses.fields(hypers):
-            check_hyper(field.name, float(getattr(hypers, field.name)))
+def check_hypers(hypers: Any) -> None:
+    """The same for all of them, where they have names."""
+    if isinstance(hypers, Hypers):
+        for name, value in vars(hypers).items():
+            check_hyper(name, float(value))
 
 
 class Agent(NamedTuple):
     """Pure functions for one lane; all memory is in the agent's state.
 
     `learn` is called at every step of every lane, also while a lane waits for the others (`transition.valid` is False):
-    it must then return the state unchanged. `consolidate` is called by the loop in the agent's own `consolidate_every`: at switches
-    it is told of, every k episodes or steps, or never.
+    it must then return the state unchanged. `consolidate` is called by the loop every `consolidate_every`: at known task
+    boundaries, every k episodes or steps, or never.
     """
 
-    init: Callable[[Key, Hypers], AgentState]
-    act: Callable[[AgentState, Hypers, Array, Key], Array]
-    learn: Callable[[AgentState, Hypers, Transition, Key], AgentState]
-    consolidate: Callable[[AgentState, Hypers, Key], AgentState]
+    init: Callable[[Key, Any], AgentState]
+    act: Callable[[AgentState, Any, Array, Key], Array]
+    learn: Callable[[AgentState, Any, Transition, Key], AgentState]
+    consolidate: Callable[[AgentState, Any, Key], AgentState]
     inspect: Callable[[AgentState, Array], dict[str, Array]]
-    """(state, obs) -> what the agent believes of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
+    """(state, obs) -> the agent's values of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
     consolidate_every: ConsolidateEvery = None
     task_aware: bool = False
-    """whether observations come as `Told(obs, task)`: for baselines that are told which task is live"""
+    """whether observations come as `TaskObs(obs, task)`: for baselines that know which task is live"""
     samples_dropped: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
     workload: Callable[[AgentState], Array] = lambda _: jnp.int32(1)
     """how long consolidation would take now, in any unit: lanes with much to do need not hold up the others"""
+    policy_state: Callable[[AgentState], AgentState] = lambda state: state
+    """the part of the state that `act` and `inspect` need: what a saved policy keeps; memories become ()"""
+
+
+@runtime_checkable
+class AgentConfig(Protocol):
+    """A frozen dataclass that says everything about an agent, and builds it for an environment.
+
+    Fields typed `PerLane` reach the agent as `hypers`, and lanes of one compiled program may differ in them. All other fields
+    decide the program. The same object serves `live`, experiments, sweeps, the description and hash of a run, `--set`, and
+    saved policies.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def build(self, spec: EnvSpec) -> Agent: ...
+
+
+@cache
+def per_lane_fields(kind: type) -> tuple[str, ...]:
+    """The names of the fields of a configuration that may differ between lanes."""
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return tuple(
+        field.name for field in dataclasses.fields(kind) if _PER_LANE in getattr(hints[field.name], "__metadata__", ())
+    )
+
+
+def hypers_of(config: AgentConfig) -> Any:
+    """The numbers of a configuration that may differ between lanes; a configuration may also define them itself."""
+    own = getattr(config, "hypers", None)
+    if own is not None:
+        return own
+    return Hypers(**{name: getattr(config, name) for name in per_lane_fields(type(config))})
+
+
+def program_of(config: AgentConfig) -> Hashable:
+    """What decides the compiled program: configurations that agree in it can share one."""
+    lanes = per_lane_fields(type(config)) if dataclasses.is_dataclass(config) else ()
+    fields = dataclasses.fields(config) if dataclasses.is_dataclass(config) else ()
+    return type(config), *(getattr(config, field.name) for field in fields if field.name not in lanes)
+
+
+@dataclass(frozen=True)
+class BuiltAgent:
+    """A ready-made agent as a configuration: for agents that users put together themselves."""
+
+    agent: Agent
+    hypers: Any = dataclasses.field(default_factory=Hypers)
+    name: str = "agent"
+
+    def build(self, spec: EnvSpec) -> Agent:
+        del spec
+        return self.agent

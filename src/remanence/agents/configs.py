@@ -1,155 +1,264 @@
-"""Agents as recipes: plain values, made into an agent once the spaces of an environment are known."""
+"""One configuration per agent: everything that makes an agent, as plain values.
+
+The same objects are the agents of `remanence.live`, of the paper's experiments and of sweeps; they are written into the description
+and hash of a run and into saved policies, and `--set AGENT.FIELD=VALUE` changes any of their fields. Fields typed `PerLane` may
+differ between lanes of one compiled program; all others decide the program.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import types
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
+import optax
 
-from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery, check_hyper
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.composition import separate_networks
+from remanence.agents.base import AT_SWITCH, Agent, AgentConfig, ConsolidateEvery, PerLane, check_hyper
+from remanence.agents.behaviour import Behaviour, epsilon_greedy, uniform
+from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
 from remanence.agents.dqn import (
-    DECAY,
-    REINIT,
     Consolidation,
     OnConsolidate,
     Training,
     clear_replay,
     deep_agent,
-    dqn,
     reset_all,
 )
-from remanence.agents.linear import Value, linear, one_hot
-from remanence.agents.networks import Layer, Network, conv, dense, flatten, relu, sequence
-from remanence.agents.pt import PTHypers, pt_q
-from remanence.agents.td import CONTROL, NoHypers, TDHypers, q_learning, random_agent
+from remanence.agents.linear import FeatureConfig, RowAndColumn, Table, ThresholdedRBF, linear
+from remanence.agents.networks import (
+    Conv,
+    Dense,
+    Flatten,
+    Layer,
+    MaxPool,
+    Network,
+    OneHot,
+    Relu,
+    Scale,
+    Tanh,
+    precomputed_inputs,
+    sequence,
+    stacked,
+)
+from remanence.agents.pt import pt_q, pt_td
+from remanence.agents.td import CONTROL, PREDICTION, Problem, q_learning, random_agent, td
 from remanence.core.errors import UserError, unknown
-from remanence.core.types import Hypers, Steps
-from remanence.gym.spaces import DISCRETE, IMAGE, Spaces
+from remanence.core.types import EnvSpec, Episodes, Steps
 
 LARGE = 10  # how many times larger a large buffer is
+Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
+Optimizer = str | optax.GradientTransformation
 
 
-class BuiltAgent(NamedTuple):
-    """An agent and its hyper-parameters."""
+class _Config:
+    """Checks every field when a configuration is made."""
 
-    agent: Agent
-    hypers: Hypers
-
-
-@runtime_checkable
-class AgentConfig(Protocol):
-    """Whatever makes an agent from the spaces of an environment and the number of tasks."""
-
-    @property
-    def name(self) -> str: ...
-
-    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent: ...
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = _plain(getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+            _check(field.name, value, hints[field.name])
 
 
-@dataclass(frozen=True)
-class Random:
+@dataclass(frozen=True, kw_only=True)
+class Random(_Config):
     """Acts uniformly and learns nothing."""
+
+    name: ClassVar[str] = "Random"
+
+    def build(self, spec: EnvSpec) -> Agent:
+        return random_agent(spec.num_actions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TD(_Config):
+    """TD learning of the uniformly random policy's values, linear in features; a table by default (paper, §2)."""
+
+    lr: PerLane = 0.1
+    features: FeatureConfig = Table()
+    reset: bool = False
+    """whether the weights are reinitialised at every known task boundary"""
 
     @property
     def name(self) -> str:
-        return "Random"
+        return "TD-reset" if self.reset else "TD"
 
-    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
-        del tasks
-        return BuiltAgent(random_agent(spaces.actions), NoHypers())
+    def build(self, spec: EnvSpec) -> Agent:
+        return td(linear(self.features.build(spec.obs, self.name)), uniform(spec.num_actions), self.reset)
 
 
-@dataclass(frozen=True)
-class Q:
-    """Q-learning with a table, for observations that are numbers of states."""
+@dataclass(frozen=True, kw_only=True)
+class PTTD(_Config):
+    """TD learning with a permanent and a transient part (paper, Algorithm 1)."""
 
-    lr: float = 0.1
+    permanent_lr: PerLane = 0.01
+    transient_lr: PerLane = 0.1
+    decay: PerLane = 0.0
+    """what is left of the transient weights after a consolidation (λ)"""
+    features: FeatureConfig = Table()
+    consolidate_every: Interval = None
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
+    buffer: int | None = None
+    """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
+    name: ClassVar[str] = "PT-TD"
+
+    def build(self, spec: EnvSpec) -> Agent:
+        value = linear(self.features.build(spec.obs, self.name))
+        every = _interval(self.consolidate_every)
+        return pt_td(value, uniform(spec.num_actions), spec.obs.zeros(), self.buffer, every)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Q(_Config):
+    """Q-learning, linear in features; a table by default."""
+
+    lr: PerLane = 0.1
     epsilon: float = 0.1
+    features: FeatureConfig = Table()
     reset: bool = False
-    """whether the table begins anew at every switch the agent is told of"""
-
-    def __post_init__(self) -> None:
-        _check_numbers(self)
+    """whether the weights are reinitialised at every known task boundary"""
 
     @property
     def name(self) -> str:
         return "Q-reset" if self.reset else "Q"
 
-    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
-        del tasks
-        agent = q_learning(_table(self.name, spaces), epsilon_greedy(self.epsilon), self.reset)
-        return BuiltAgent(agent, TDHypers(self.lr))
-
-
-@dataclass(frozen=True)
-class PTQ:
-    """Q-learning with a permanent and a transient table."""
-
-    permanent_lr: float = 0.01
-    transient_lr: float = 0.1
-    decay: float = 0.5
-    """what is left of the transient part after it was consolidated"""
-    consolidate_every: int | None = 1_000
-    """steps between two consolidations; None: at the switches the agent is told of"""
-    epsilon: float = 0.1
-
-    def __post_init__(self) -> None:
-        _check_numbers(self)
-
-    @property
-    def name(self) -> str:
-        return "PT-Q"
-
-    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
-        del tasks
-        agent = pt_q(
-            _table(self.name, spaces),
-            epsilon_greedy(self.epsilon),
-            consolidate_every=_consolidate_every(self.consolidate_every),
-        )
-        return BuiltAgent(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
+    def build(self, spec: EnvSpec) -> Agent:
+        value = linear(self.features.build(spec.obs, self.name), spec.num_actions)
+        return q_learning(value, epsilon_greedy(self.epsilon), self.reset)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Deep:
+class PTQ(_Config):
+    """Q-learning with a permanent and a transient part (paper, Algorithms 2 and 3)."""
+
+    permanent_lr: PerLane = 0.01
+    transient_lr: PerLane = 0.1
+    decay: PerLane = 0.5
+    """what is left of the transient weights after a consolidation (λ)"""
+    consolidate_every: Interval = 1_000
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
+    epsilon: float = 0.1
+    features: FeatureConfig = Table()
+    buffer: int | None = None
+    """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
+    clear_buffer: bool = True
+    """whether a consolidation empties the buffer, as in the paper; the released continual agent keeps it"""
+    name: ClassVar[str] = "PT-Q"
+
+    def build(self, spec: EnvSpec) -> Agent:
+        value = linear(self.features.build(spec.obs, self.name), spec.num_actions)
+        every = _interval(self.consolidate_every)
+        behaviour = epsilon_greedy(self.epsilon)
+        return pt_q(value, behaviour, spec.obs.zeros(), self.buffer, every, self.clear_buffer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deep(_Config):
     """What agents with networks share."""
 
+    layers: tuple[Layer, ...] | None = None
+    """hidden layers; None: chosen from the observations and `hidden`. The output layer is added"""
     hidden: tuple[int, ...] = (64, 64)
-    """units of the dense layers of a network; images pass two convolutions before"""
+    """units of the dense layers, if `layers` is not given; images pass two convolutions before"""
+    trunk: tuple[Layer, ...] = ()
+    """layers before them, which the permanent and the transient part of a PT agent share"""
+    output_init: str = "uniform"
+    """how the output layer starts: uniform or small"""
     batch: int = 64
     replay: int = 10_000
-    """how many transitions are remembered"""
+    """how many transitions the replay buffer holds"""
+    replace: bool = True
+    """whether a transition may be drawn twice for one batch"""
+    implicit_next: bool = False
+    """whether the next state of a transition is looked up in the one that followed. Halves the memory of the replay buffer; a
+    transition at which an episode was truncated is then not learned from"""
     target_every: int | None = 200
-    """steps between two copies to the target network"""
+    """steps between two copies to the target network; None bootstraps from the network itself"""
     epsilon: float = 0.1
-    optimizer: str = "adam"
+    optimizer: Optimizer = "adam"
+    """sgd, adam, rmsprop, or an optax transformation without its learning rate"""
+    frames: int = 1
+    """observations that are stacked to one input"""
     scale: float | None = None
-    """observations are divided by this; None: images of bytes by the largest value their space allows, others by nothing"""
-
-    def __post_init__(self) -> None:
-        _check_numbers(self)
+    """observations are divided by this; None: uint8 images by the largest value of their space, others by 1"""
+    penalty: Callable[..., Any] | None = None
+    """(transient weights, initial transient weights) -> a number that is added to the loss"""
+    renewal: Any = None
+    """a `Renewal(every, renew)`: (key, transient weights, optimizer state) -> the same, every so many steps"""
+    problem: ClassVar[Problem] = CONTROL
 
     @property
     def training(self) -> Training:
-        return Training(self.optimizer, self.batch, self.replay, self.target_every)
+        return Training(
+            self.optimizer,
+            self.batch,
+            self.replay,
+            self.target_every,
+            self.frames,
+            self.replace,
+            self.implicit_next,
+        )
+
+    def behaviour(self, spec: EnvSpec) -> Behaviour:
+        return epsilon_greedy(self.epsilon) if self.problem is CONTROL else uniform(spec.num_actions)
+
+    def outputs(self, spec: EnvSpec) -> int:
+        return spec.num_actions if self.problem is CONTROL else 1
+
+    def composition(self, spec: EnvSpec, outputs: int, permanent: bool) -> ValueComposition:
+        """The value networks: one, or a permanent and a transient one; on a shared trunk if there is one."""
+        images = spec.obs.images
+        shape = _stacked_shape(spec.obs.shape, self.frames) if images is None else images.shape[1:]
+        hidden = self._hidden_layers(spec, shape) if self.layers is None else self.layers
+        rest = (*hidden, Dense(outputs, self.output_init))
+
+        def from_input(layers: tuple[Layer, ...]) -> Network:
+            return sequence(layers, shape) if images is None else precomputed_inputs(layers, images)
+
+        if self.trunk:
+            trunk = from_input(self.trunk)
+            head = sequence(rest, trunk.output)
+            parts = shared_trunk(trunk, head) if permanent else single(stacked(trunk, head))
+        elif permanent:
+            parts = separate_networks(from_input(rest), from_input(rest))
+        else:
+            parts = single(from_input(rest))
+        return parts if images is None else index_rows(parts)
+
+    def _hidden_layers(self, spec: EnvSpec, shape: tuple[int, ...]) -> tuple[Layer, ...]:
+        """Dense layers; before them one input per state for Discrete observations, and convolutions for images."""
+        layers: list[Layer] = []
+        if spec.obs.num_states and spec.obs.images is None:
+            layers.append(OneHot(spec.obs.num_states))
+        else:
+            bytes_of_image = len(shape) == 3 and spec.obs.dtype == "uint8"
+            scale = self.scale or (spec.obs.max_value if bytes_of_image else 1)
+            if scale != 1:
+                layers.append(Scale(scale))
+        if len(shape) == 3:
+            layers += _convolutions(min(shape[:2]))
+        layers.append(Flatten())
+        for units in self.hidden:
+            layers += [Dense(units, "uniform"), Relu()]
+        return tuple(layers)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DQN(Deep):
     """DQN and its variants."""
 
-    lr: float = 1e-3
+    lr: PerLane = 1e-3
+    clear_replay: bool = False
+    """whether the replay buffer is emptied at every known task boundary"""
     reset: bool = False
-    """whether all begins anew at every switch the agent is told of"""
+    """whether weights, optimizer state and replay buffer are reinitialised at every known task boundary"""
     multihead: bool = False
-    """whether it is told which task is live, and has a head for each"""
+    """whether it knows which task is live, and has a head for each; it empties its replay buffer at every switch"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -160,73 +269,118 @@ class DQN(Deep):
     def name(self) -> str:
         return "DQN-multihead" if self.multihead else "DQN-reset" if self.reset else "DQN"
 
-    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
-        if self.multihead and tasks < 2:
+    def build(self, spec: EnvSpec) -> Agent:
+        if self.multihead and spec.num_tasks < 2:
             raise UserError("DQN-multihead has a head for each task: it needs a stream of several tasks (Switches)")
-        heads = tasks if self.multihead else 1
-        agent = dqn(
-            _network(self, spaces, heads * spaces.actions),
-            epsilon_greedy(self.epsilon),
-            _example(spaces),
+        heads = spec.num_tasks if self.multihead else 1
+        at_switch = self.reset or self.clear_replay or self.multihead
+        return deep_agent(
+            self.problem,
+            self.composition(spec, heads * self.outputs(spec), permanent=False),
+            self.behaviour(spec),
+            spec.obs.zeros(),
             self.training,
-            (reset_all() if self.reset else clear_replay()) if self.reset or self.multihead else None,
-            heads,
+            (reset_all() if self.reset else clear_replay()) if at_switch else None,
+            consolidate_every=AT_SWITCH if at_switch else None,
+            heads=heads,
         )
-        return BuiltAgent(agent, TDHypers(self.lr))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PTDQN(Deep):
-    """DQN with a permanent and a transient network (paper, Algorithm 4)."""
+    """DQN with a permanent and a transient part (paper, Algorithm 4)."""
 
-    permanent_lr: float = 1e-4
-    transient_lr: float = 1e-3
-    decay: float = 0.75
-    """what is left of the transient weights after they were consolidated; 0 draws them anew"""
-    consolidate_every: int | None = 5_000
-    """steps between two consolidations; None: at the switches the agent is told of, where it also empties its memory"""
-    permanent_optimizer: str = "sgd"
+    permanent_lr: PerLane = 1e-4
+    transient_lr: PerLane = 1e-3
+    decay: PerLane = 0.75
+    """what is left of the transient weights after a consolidation (λ)"""
+    consolidate_every: Interval = 5_000
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too"""
+    permanent_optimizer: Optimizer = "sgd"
+    reinit: bool | None = None
+    """whether the transient weights are reinitialised at a consolidation instead of decayed; None: if `decay` is 0, as weights that
+    are all zero never learn again. A shared trunk is kept"""
+    clear_replay: bool | None = None
+    """whether a consolidation empties the replay buffer; None: if it happens at known task boundaries"""
+    reset_optimizer: bool | None = None
+    """whether a consolidation resets the transient part's optimizer state; None: at known task boundaries and with `reinit`"""
+    sync_target: bool = False
+    """whether the target network follows decayed weights at once, not with its next copy (Algorithm 4)"""
+    buffer: int | None = None
+    """how many visits are kept for a consolidation; None: those of one interval, or as many as the replay buffer holds"""
+    in_order: bool = True
+    """whether a consolidation reads the visits once in their order; else it draws random batches"""
+    max_batches: int | None = None
+    """batches of a consolidation at most; None: as many as the visits fill"""
+    min_batches: int = 0
+    """batches of a consolidation at least, even if there are fewer visits"""
+    cache: bool | None = None
+    """whether V^P of stored transitions is kept with them instead of computed for each batch; None: if both parts are separate"""
+    name = "PT-DQN"
 
     def __post_init__(self) -> None:
+        if self.reinit is None:
+            object.__setattr__(self, "reinit", self.decay == 0)
         super().__post_init__()
-        if self.consolidate_every is not None and self.consolidate_every < self.batch:
+        if self.decay == 0 and not self.reinit:
+            raise UserError("decay=0 leaves transient weights that never learn again: give reinit=True as well")
+        if isinstance(self.consolidate_every, int) and self.consolidate_every < self.batch:
             raise UserError(
-                f"a period of {self.consolidate_every} steps fills no batch of {self.batch}: make one of them fit"
+                f"{self.consolidate_every} steps between consolidations fill no batch of {self.batch}: make one of them fit"
             )
 
-    @property
-    def name(self) -> str:
-        return "PT-DQN"
-
-    def build(self, spaces: Spaces, tasks: int) -> BuiltAgent:
-        del tasks
-        boundaries_known = self.consolidate_every is None
-        agent = deep_agent(
-            CONTROL,
-            separate_networks(*(_network(self, spaces, spaces.actions) for _ in range(2))),
-            epsilon_greedy(self.epsilon),
-            _example(spaces),
+    def build(self, spec: EnvSpec) -> Agent:
+        every = _interval(self.consolidate_every)
+        at_switch = every == AT_SWITCH
+        visits = every.count if isinstance(every, Steps) else self.replay
+        return deep_agent(
+            self.problem,
+            self.composition(spec, self.outputs(spec), permanent=True),
+            self.behaviour(spec),
+            spec.obs.zeros(),
             self.training,
-            # Weights that are all zero would never move again: nothing left means drawn anew.
             OnConsolidate(
-                DECAY if self.decay > 0 else REINIT,
-                replay=boundaries_known,
-                opt_state=boundaries_known or self.decay == 0,
+                "reinit" if self.reinit else "decay",
+                at_switch if self.clear_replay is None else self.clear_replay,
+                (at_switch or bool(self.reinit)) if self.reset_optimizer is None else self.reset_optimizer,
+                self.sync_target,
             ),
             Consolidation(
                 self.permanent_optimizer,
                 self.batch,
-                buffer=max(self.consolidate_every or self.replay, self.batch),
-                in_order=True,
-                max_batches=None,
-                cache=True,
+                max(self.buffer or visits, self.batch),
+                self.in_order,
+                self.max_batches,
+                self.min_batches,
+                not self.trunk if self.cache is None else self.cache,
             ),
-            _consolidate_every(self.consolidate_every),
+            every,
         )
-        return BuiltAgent(agent, PTHypers(self.permanent_lr, self.transient_lr, self.decay))
 
 
-KNOWN: dict[str, Callable[[], AgentConfig]] = {
+@dataclass(frozen=True, kw_only=True)
+class DeepTD(DQN):
+    """TD learning of the uniformly random policy's values with a network (paper, App. C.1.1)."""
+
+    problem: ClassVar[Problem] = PREDICTION
+
+    @property
+    def name(self) -> str:
+        return "TD-reset" if self.reset else "TD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepPTTD(PTDQN):
+    """TD learning with a permanent and a transient network (paper, App. C.1.1)."""
+
+    problem: ClassVar[Problem] = PREDICTION
+    name = "PT-TD"
+
+
+AGENTS: dict[str, Callable[[], AgentConfig]] = {
+    "TD": TD,
+    "TD-reset": lambda: TD(reset=True),
+    "PT-TD": PTTD,
     "Q": Q,
     "Q-reset": lambda: Q(reset=True),
     "PT-Q": PTQ,
@@ -237,92 +391,87 @@ KNOWN: dict[str, Callable[[], AgentConfig]] = {
     "DQN-large-buffer": lambda: DQN(replay=LARGE * DQN.replay),
     "Random": Random,
 }
-CONFIGS: dict[str, type] = {kind.__name__: kind for kind in (Random, Q, PTQ, DQN, PTDQN)}
+"""the paper's agents by name, with values to start from"""
 
-
-def is_ours(guest: Any) -> bool:
-    """Whether it can be written down and made again from that."""
-    return type(guest) in CONFIGS.values()
+KINDS: dict[str, type] = {
+    kind.__name__: kind
+    for kind in (
+        *(Random, TD, PTTD, Q, PTQ, DQN, PTDQN, DeepTD, DeepPTTD),
+        *(Dense, Conv, MaxPool, Flatten, Relu, Tanh, OneHot, Scale),
+        *(Table, RowAndColumn, ThresholdedRBF),
+        *(Steps, Episodes),
+    )
+}
+"""everything a configuration is written with, by the name of its class"""
 
 
 def config_named(name: str) -> AgentConfig:
-    """The recipe of that name, with our values."""
-    if name not in KNOWN:
-        raise unknown("agent", name, KNOWN)
-    return KNOWN[name]()
+    """The agent of that name, with values to start from."""
+    if name not in AGENTS:
+        raise unknown("agent", name, AGENTS)
+    return AGENTS[name]()
 
 
-def _check_numbers(config: Any) -> None:
-    """Refuses numbers that can only be a mistake, when they are written down; makes NumPy's numbers plain, as files need them."""
-    for field in dataclasses.fields(config):
-        value: Any = getattr(config, field.name)
-        if field.name == "hidden":
-            value = tuple(np.asarray(value).ravel().tolist())
-        elif isinstance(value, np.generic):
-            value = value.item()
-        object.__setattr__(config, field.name, value)
-        if field.name.endswith("lr") or field.name == "decay":
-            check_hyper(field.name, value)
-        elif field.name in ("batch", "replay", "target_every", "consolidate_every"):
-            if value is not None and value < 1:
-                raise UserError(f"{field.name} must be at least 1; got {value}")
-        elif field.name == "epsilon":
-            epsilon_greedy(value)
-        elif field.name == "hidden" and any(units < 1 for units in value):
-            raise UserError(f"a layer needs at least one unit; got hidden={value}")
-        elif field.name == "scale" and value is not None and not value > 0:
-            raise UserError(f"observations can only be divided by a number above 0; got scale={value}")
+def _interval(every: Interval) -> ConsolidateEvery:
+    if every is None:
+        return AT_SWITCH
+    return Steps(every) if isinstance(every, int) else every
 
 
-def _consolidate_every(consolidate_every: int | None) -> ConsolidateEvery:
-    return AT_SWITCH if consolidate_every is None else Steps(consolidate_every)
-
-
-def _table(name: str, spaces: Spaces) -> Value:
-    if spaces.kind != DISCRETE:
-        raise UserError(
-            f"{name} keeps a table and needs observations that are numbers of states (Discrete); these are {spaces.kind}s of shape "
-            f"{spaces.env_shape}: take DQN or PT-DQN"
-        )
-    return linear(one_hot(spaces.states), spaces.actions)
-
-
-def _example(spaces: Spaces) -> jax.Array:
-    return jnp.zeros(spaces.shape, spaces.dtype)
-
-
-def _network(config: Deep, spaces: Spaces, outputs: int) -> Network:
-    """Dense layers; before them one input per state for numbers, and convolutions for images."""
-    layers: list[Layer] = []
-    if spaces.kind == DISCRETE:
-        layers.append(_numbers(spaces.states))
-    elif (scale := config.scale or (spaces.max_value if (spaces.kind, spaces.dtype) == (IMAGE, "uint8") else 1)) != 1:
-        layers.append(_divided(scale))
-    if spaces.kind == IMAGE:
-        layers += _convolutions(min(spaces.shape[:2]))
-    layers.append(flatten())
-    for units in config.hidden:
-        layers += [dense(units, "uniform"), relu()]
-    return sequence([*layers, dense(outputs, "uniform")], spaces.shape)
+def _stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
+    return (*shape[:-1], shape[-1] * frames) if shape else shape
 
 
 def _convolutions(side: int) -> list[Layer]:
     """Two of them, with strides where images are large."""
     if side >= 36:
-        return [conv(16, 8, stride=4), relu(), conv(32, 4, stride=2), relu()]
+        return [Conv(16, 8, stride=4), Relu(), Conv(32, 4, stride=2), Relu()]
     if side >= 12:
-        return [conv(16, 3, stride=2), relu(), conv(32, 3), relu()]
-    return [conv(16, 2), relu(), conv(32, 2), relu()] if side >= 3 else []
+        return [Conv(16, 3, stride=2), Relu(), Conv(32, 3), Relu()]
+    return [Conv(16, 2), Relu(), Conv(32, 2), Relu()] if side >= 3 else []
 
 
-def _numbers(states: int) -> Layer:
-    """One input per state."""
-    return Layer(
-        f"one of {states}", lambda _: (states,), lambda *_: (), lambda _, x: jax.nn.one_hot(x.astype(jnp.int32), states)
-    )
+def _plain(value: Any) -> Any:
+    """NumPy's numbers and lists as plain ones: configurations are hashed, compared and written to files."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray | list):
+        return tuple(_plain(one) for one in value)
+    return value
 
 
-def _divided(scale: float) -> Layer:
-    return Layer(
-        f"divided by {scale:g}", lambda env_shape: env_shape, lambda *_: (), lambda _, x: x / scale, window=(1, 1)
-    )
+def _check(name: str, value: Any, hint: Any) -> None:
+    """Refuses values that can only be a mistake."""
+    if not _fits(value, hint):
+        raise UserError(f"{name} must be {_spoken(hint)}; got {value!r}")
+    if name.endswith("lr") or name == "decay":
+        check_hyper(name, value)
+    elif name == "epsilon":
+        epsilon_greedy(value)
+    elif name == "scale" and value is not None and not value > 0:
+        raise UserError(f"observations can only be divided by a number above 0; got scale={value}")
+    elif name == "hidden" and any(units < 1 for units in value):
+        raise UserError(f"a layer needs at least one unit; got hidden={value}")
+    elif isinstance(value, int) and not isinstance(value, bool) and value < 1 and name != "min_batches":
+        raise UserError(f"{name} must be at least 1; got {value}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of the type that a field declares."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, one) for one in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (bool, str, type(None)) or dataclasses.is_dataclass(hint):
+        return isinstance(value, hint)  # type: ignore[arg-type]
+    return True  # functions, layers and transformations: whoever uses them checks them
+
+
+def _spoken(hint: Any) -> str:
+    names = [getattr(one, "__name__", str(one)) for one in typing.get_args(hint) or (hint,)]
+    return " or ".join("None" if name == "NoneType" else name for name in names)

@@ -8,14 +8,16 @@ touches those weights and no others, whatever the size of the table.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.core.types import Key
+from remanence.core.errors import UserError
+from remanence.core.types import Key, ObsSpec
 
 
 class Active(NamedTuple):
@@ -107,6 +109,50 @@ def thresholded_rbf(order: int) -> Features:
         return jax.lax.optimization_barrier(Active(centres[:, 0] * order + centres[:, 1], strength))
 
     return Features(order * order, encode)
+
+
+class FeatureConfig(Protocol):
+    """How observations are coded, as a frozen dataclass: part of an agent's configuration."""
+
+    def build(self, obs: ObsSpec, agent: str) -> Features: ...
+
+
+@dataclass(frozen=True)
+class Table:
+    """One weight per state, for Discrete observations."""
+
+    def build(self, obs: ObsSpec, agent: str) -> Features:
+        if not obs.num_states:
+            raise UserError(
+                f"{agent} keeps a table and needs Discrete observations; these have shape {obs.shape}: take DQN or PT-DQN"
+            )
+        return one_hot(obs.num_states)
+
+
+@dataclass(frozen=True)
+class RowAndColumn:
+    """The row and the column of a square grid, for Discrete observations."""
+
+    size: int
+
+    def build(self, obs: ObsSpec, agent: str) -> Features:
+        if obs.num_states != self.size**2:
+            raise UserError(
+                f"{agent} codes a grid of {self.size}×{self.size} cells by row and column; got {obs.num_states} states"
+            )
+        return row_and_column(self.size)
+
+
+@dataclass(frozen=True)
+class ThresholdedRBF:
+    """Binary radial bases on `order`² centres over the unit square, for points in it."""
+
+    order: int
+
+    def build(self, obs: ObsSpec, agent: str) -> Features:
+        if obs.shape != (2,):
+            raise UserError(f"{agent} codes points of the unit square; these observations have shape {obs.shape}")
+        return thresholded_rbf(self.order)
 
 
 def _power(base: float | Array, count: Array) -> Array:

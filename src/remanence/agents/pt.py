@@ -9,7 +9,6 @@ with V^P held fixed. The permanent part moves only in `consolidate`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import jax
@@ -22,18 +21,8 @@ from remanence.agents.behaviour import Behaviour
 from remanence.agents.linear import Value
 from remanence.agents.td import CONTROL, PREDICTION, Problem, td_update
 from remanence.agents.visits import visit_buffer, visit_counts
-from remanence.core.types import Key, Transition
+from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import decayed
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class PTHypers:
-    """Numbers that may differ between lanes. `decay` is λ: 0 forgets the transient part at each consolidation."""
-
-    permanent_lr: float | Array
-    transient_lr: float | Array
-    decay: float | Array = 0.0
 
 
 class PTState(NamedTuple):
@@ -98,15 +87,15 @@ def permanent_transient(
         visit_counts(problem, value) if buffer is None else visit_buffer(problem, value, example_obs, buffer, clear)
     )
 
-    def init(key: Key, hypers: PTHypers) -> PTState:
+    def init(key: Key, hypers: Hypers) -> PTState:
         del hypers
         k_permanent, k_transient = jax.random.split(key)
         return PTState(value.init(k_permanent), value.init(k_transient), visits.init(key), jnp.int32(0))
 
-    def act(state: PTState, hypers: PTHypers, obs: Array, key: Key) -> Array:
+    def act(state: PTState, hypers: Hypers, obs: Array, key: Key) -> Array:
         return behaviour(on_top_of(value, state.permanent).apply(state.transient, obs), hypers, key)
 
-    def learn(state: PTState, hypers: PTHypers, transition: Transition, key: Key) -> PTState:
+    def learn(state: PTState, hypers: Hypers, transition: Transition, key: Key) -> PTState:
         del key
         combined = on_top_of(value, state.permanent)
         return state._replace(
@@ -114,7 +103,7 @@ def permanent_transient(
             visited=visits.add(state.visited, transition),
         )
 
-    def consolidate(state: PTState, hypers: PTHypers, key: Key) -> PTState:
+    def consolidate(state: PTState, hypers: Hypers, key: Key) -> PTState:
         """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
         del key
         return PTState(
@@ -136,5 +125,6 @@ def permanent_transient(
         inspect,
         consolidate_every,
         samples_dropped=lambda state: state.dropped,
+        policy_state=lambda state: state._replace(visited=(), dropped=()),
         workload=lambda state: visits.workload(state.visited),
     )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jax import Array
 
@@ -30,14 +28,6 @@ CONTROL = Problem(
 )  # the value of acting greedily from the next state on
 
 
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class TDHypers:
-    """Numbers that may differ between lanes."""
-
-    lr: float | Array
-
-
 def td_update(problem: Problem, value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
     """One semi-gradient step:  w ← w + α δ_t ∇v(S_t)
 
@@ -52,18 +42,18 @@ def td_update(problem: Problem, value: Value, weights: Any, lr: float | Array, t
 
 
 def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) -> Agent:
-    def init(key: Key, hypers: TDHypers) -> Any:
+    def init(key: Key, hypers: Hypers) -> Any:
         del hypers
         return value.init(key)
 
     def act(weights: Any, hypers: Hypers, obs: Array, key: Key) -> Array:
         return behaviour(value.apply(weights, obs), hypers, key)
 
-    def learn(weights: Any, hypers: TDHypers, transition: Transition, key: Key) -> Any:
+    def learn(weights: Any, hypers: Hypers, transition: Transition, key: Key) -> Any:
         del key
         return td_update(problem, value, weights, hypers.lr, transition)
 
-    def consolidate(weights: Any, hypers: TDHypers, key: Key) -> Any:
+    def consolidate(weights: Any, hypers: Hypers, key: Key) -> Any:
         return init(key, hypers) if reset else weights
 
     def inspect(weights: Any, obs: Array) -> dict[str, Array]:
@@ -80,12 +70,6 @@ def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
 def q_learning(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
     """Q-learning; with `reset`, the weights start anew at every switch the agent is told of."""
     return _learner(CONTROL, value, behaviour, reset)
-
-
-@jax.tree_util.register_dataclass
-@dataclass(frozen=True)
-class NoHypers:
-    """For agents that learn nothing."""
 
 
 def random_agent(actions: int) -> Agent:

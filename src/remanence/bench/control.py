@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from remanence.agents import PTHypers
+from remanence.agents import Hypers
 from remanence.bench.measure import Report, Row, peak_memory
 from remanence.core import backend
 from remanence.experiments import get
@@ -29,7 +29,7 @@ def run(progress: Callable[[str], None]) -> Report:
     """Lives every lane of the sweep behind Figure 4 once: some minutes."""
     plan = get("figure4").plan(PAPER)
     hypers = plan.contenders[cell_name(PERIOD, DECAY)].hypers
-    assert isinstance(hypers, PTHypers)
+    assert isinstance(hypers, Hypers)
     steps, lanes, scores = 0, 0, []
     started = time.monotonic()
     for agent, group in lanes_of_sweep(plan, SEEDS):
@@ -74,7 +74,7 @@ def _spread(scores: list[float]) -> str:
     return f"standard error {np.std(scores, ddof=1) / np.sqrt(len(scores)):.4f}, {len(scores)} lanes"
 
 
-def _usual_rate(hypers: PTHypers) -> tuple[float, list[float]]:
+def _usual_rate(hypers: Hypers) -> tuple[float, list[float]]:
     """Steps per second of the usual loop, and the mean return of each life it lived."""
     started, steps, scores = time.perf_counter(), 0, []
     while time.perf_counter() - started < SLICE_SECONDS:
@@ -84,7 +84,7 @@ def _usual_rate(hypers: PTHypers) -> tuple[float, list[float]]:
     return steps / (time.perf_counter() - started), scores
 
 
-def _life(hypers: PTHypers, seed: int, episodes: int = 500, segment_length: int = 50) -> tuple[int, float]:
+def _life(hypers: Hypers, seed: int, episodes: int = 500, segment_length: int = 50) -> tuple[int, float]:
     """One life of PT-Q (paper, Algorithm 2), step by step."""
     rng = np.random.default_rng(seed)
     permanent, transient = np.zeros((GRID.num_states, 4)), np.zeros((GRID.num_states, 4))

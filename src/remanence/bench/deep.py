@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import Agent, PTHypers, TDHypers
+from remanence.agents import Agent, Hypers
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.composition import separate_networks, shared_trunk, single
 from remanence.agents.dqn import DECAY, Consolidation, DeepState, OnConsolidate, Training, deep_agent
@@ -69,7 +69,11 @@ def run(progress: Callable[[str], None]) -> Report:
     small = stacked(trunk, head)
     here = Training("adam", BATCH, replay=100_000, target_every=200)
     frame, view = np.zeros(noise.bits, bool), np.zeros(rooms.obs_shape, bool)
-    behaviour, plain, split = epsilon_greedy(0.1), TDHypers(1e-4), PTHypers(1e-7, 1e-3, 0.75)
+    behaviour, plain, split = (
+        epsilon_greedy(0.1),
+        Hypers(lr=1e-4),
+        Hypers(permanent_lr=1e-7, transient_lr=1e-3, decay=0.75),
+    )
     forgetting, absorbing = (
         OnConsolidate(DECAY, False, False),
         Consolidation(buffer=STEPS, in_order=True, max_batches=None),

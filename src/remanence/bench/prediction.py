@@ -21,7 +21,7 @@ from functools import partial
 import jax
 import numpy as np
 
-from remanence.agents import PTHypers, TDHypers
+from remanence.agents import Hypers
 from remanence.bench import native, stepwise
 from remanence.bench.measure import Lap, Report, Result, Row, peak_memory, race, timed
 from remanence.core import backend
@@ -85,7 +85,7 @@ def _measure(plan: Plan, name: str, progress: Callable[[str], None]) -> list[Row
     many, few = _sweep(contender), _repeat(contender, [contender.hypers], plan.seeds)
     driver = make_driver(plan, contender.agent)
     tables = native.tabulate(plan.world, plan.stream, truth)
-    loop = native.compile_loop(consolidates=isinstance(contender.hypers, PTHypers))
+    loop = native.compile_loop(consolidates=isinstance(contender.hypers, Hypers))
     seeds = itertools.count()
     contestants = {
         ENGINE: partial(_engine_lap, driver, many),
@@ -121,7 +121,7 @@ def _script_lap(plan: Plan, truth: Truth, contender: Contender, style: stepwise.
     permanent_lr, transient_lr = _step_sizes(contender.hypers)
     deadline, steps, scores = time.perf_counter() + SLICE_SECONDS, 0, []
     while time.perf_counter() < deadline:
-        if isinstance(contender.hypers, PTHypers):
+        if isinstance(contender.hypers, Hypers):
             agent = stepwise.PTTD(style, plan.world.num_states, permanent_lr, transient_lr)
         else:
             agent = stepwise.TD(style, plan.world.num_states, transient_lr)
@@ -133,9 +133,9 @@ def _script_lap(plan: Plan, truth: Truth, contender: Contender, style: stepwise.
 
 def _step_sizes(hypers: Hypers) -> tuple[float, float]:
     """The permanent step size (TD has none: 0) and the other one."""
-    if isinstance(hypers, TDHypers):
+    if isinstance(hypers, Hypers):
         return 0.0, float(hypers.lr)
-    assert isinstance(hypers, PTHypers)
+    assert isinstance(hypers, Hypers)
     assert hypers.decay == 0.0, "the loops written by hand reset the transient part"
     return float(hypers.permanent_lr), float(hypers.transient_lr)
 

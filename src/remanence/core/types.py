@@ -6,9 +6,11 @@ Shapes are written beside fields, without the lane axis: functions are written f
 
 from __future__ import annotations
 
+import types
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import numpy as np
 from jax import Array
 
@@ -16,7 +18,23 @@ Key: TypeAlias = Array
 Task: TypeAlias = Any  # a pytree of arrays: what distinguishes one task of a world from another
 WorldState: TypeAlias = Any
 AgentState: TypeAlias = Any
-Hypers: TypeAlias = Any  # a pytree of numbers that may differ between lanes
+
+
+class Hypers(types.SimpleNamespace):
+    """Named numbers that may differ between lanes of one program, such as `Hypers(lr=0.1)`. A pytree."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(vars(self).items()))
+
+
+jax.tree_util.register_pytree_with_keys(
+    Hypers,
+    lambda hypers: (
+        [(jax.tree_util.GetAttrKey(name), value) for name, value in vars(hypers).items()],
+        tuple(vars(hypers)),
+    ),
+    lambda names, values: Hypers(**dict(zip(names, values, strict=True))),
+)
 
 
 @dataclass(frozen=True)

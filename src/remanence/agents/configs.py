@@ -26,7 +26,7 @@ from remanence.agents.dqn import (
     reset_all,
 )
 from remanence.agents.linear import Value, linear, one_hot
-from remanence.agents.networks import Layer, Network, conv, dense, flatten, relu, sequence
+from remanence.agents.networks import Conv, Dense, Flatten, Layer, Network, OneHot, Relu, Scale, sequence
 from remanence.agents.pt import PTHypers, pt_q
 from remanence.agents.td import CONTROL, NoHypers, TDHypers, q_learning, random_agent
 from remanence.core.errors import UserError, unknown
@@ -295,34 +295,21 @@ def _network(config: Deep, spaces: Spaces, outputs: int) -> Network:
     """Dense layers; before them one input per state for numbers, and convolutions for images."""
     layers: list[Layer] = []
     if spaces.kind == DISCRETE:
-        layers.append(_numbers(spaces.states))
+        layers.append(OneHot(spaces.states))
     elif (scale := config.scale or (spaces.max_value if (spaces.kind, spaces.dtype) == (IMAGE, "uint8") else 1)) != 1:
-        layers.append(_divided(scale))
+        layers.append(Scale(scale))
     if spaces.kind == IMAGE:
         layers += _convolutions(min(spaces.shape[:2]))
-    layers.append(flatten())
+    layers.append(Flatten())
     for units in config.hidden:
-        layers += [dense(units, "uniform"), relu()]
-    return sequence([*layers, dense(outputs, "uniform")], spaces.shape)
+        layers += [Dense(units, "uniform"), Relu()]
+    return sequence([*layers, Dense(outputs, "uniform")], spaces.shape)
 
 
 def _convolutions(side: int) -> list[Layer]:
     """Two of them, with strides where images are large."""
     if side >= 36:
-        return [conv(16, 8, stride=4), relu(), conv(32, 4, stride=2), relu()]
+        return [Conv(16, 8, stride=4), Relu(), Conv(32, 4, stride=2), Relu()]
     if side >= 12:
-        return [conv(16, 3, stride=2), relu(), conv(32, 3), relu()]
-    return [conv(16, 2), relu(), conv(32, 2), relu()] if side >= 3 else []
-
-
-def _numbers(states: int) -> Layer:
-    """One input per state."""
-    return Layer(
-        f"one of {states}", lambda _: (states,), lambda *_: (), lambda _, x: jax.nn.one_hot(x.astype(jnp.int32), states)
-    )
-
-
-def _divided(scale: float) -> Layer:
-    return Layer(
-        f"divided by {scale:g}", lambda env_shape: env_shape, lambda *_: (), lambda _, x: x / scale, window=(1, 1)
-    )
+        return [Conv(16, 3, stride=2), Relu(), Conv(32, 3), Relu()]
+    return [Conv(16, 2), Relu(), Conv(32, 2), Relu()] if side >= 3 else []

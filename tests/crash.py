@@ -72,7 +72,7 @@ def everything(_: Agent) -> Probe:
 
 def plan(episodes: int) -> Plan:
     """PT-DQN with two networks and cached permanent values, in tasks that swap."""
-    net, behaviour = mlp((MAZE.num_states,), (16,), 4, start="uniform"), epsilon_greedy(0.2)
+    net, behaviour = mlp((MAZE.num_states,), (16,), 4, init="uniform"), epsilon_greedy(0.2)
     training = Training("adam", batch=32, replay=400, target_every=20)
     consolidation = Consolidation("adam", batch=32, buffer=400, min_batches=50, cache=True)
     agent = pt_dqn(net, net, behaviour, np.zeros(MAZE.num_states, bool), training, consolidation, Episodes(40))

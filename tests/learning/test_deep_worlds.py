@@ -27,7 +27,7 @@ from remanence.agents.dqn import (
     pt_dqn,
     reset_all,
 )
-from remanence.agents.networks import Network, dense, mlp, sequence, tanh
+from remanence.agents.networks import Dense, Network, Tanh, mlp, sequence
 from remanence.agents.td import CONTROL, PREDICTION
 from remanence.core.errors import UserError
 from remanence.core.types import Episodes, Key, TimeStep
@@ -70,7 +70,7 @@ CORNERS = np.array([[0, 1, 0, 1], [1, 0, 1, 0]], np.float32)
 
 
 def network(outputs: int, states: int) -> Network:
-    return mlp((states,), (24,), outputs, activation="tanh", start="uniform")
+    return mlp((states,), (24,), outputs, activation="tanh", init="uniform")
 
 
 def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -> tuple[Agent, Any]:
@@ -83,7 +83,7 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
         Hypers(permanent_lr=0.003, transient_lr=0.005, decay=0.0),
         Consolidation("adam", batch=32, buffer=2000, min_batches=50),
     )
-    trunk, head = sequence([dense(24, "uniform"), tanh()], (states,)), sequence([dense(outputs, "uniform")], (24,))
+    trunk, head = sequence([Dense(24, "uniform"), Tanh()], (states,)), sequence([Dense(outputs, "uniform")], (24,))
     return {
         "plain": lambda: (make(single(net), forgetting=clear_replay(), consolidate_every=AT_SWITCH), plain),
         "dqn-reset": lambda: (

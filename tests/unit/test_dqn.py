@@ -16,7 +16,7 @@ from remanence.agents import ring as rings
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import ValueComposition, separate_networks, shared_trunk, single
 from remanence.agents.dqn import DECAY, KEEP, REINIT, Consolidation, DeepState, OnConsolidate, Training, deep_agent
-from remanence.agents.networks import dense, mlp, sequence, tanh
+from remanence.agents.networks import Dense, Tanh, mlp, sequence
 from remanence.agents.replay import draw
 from remanence.agents.td import CONTROL, PREDICTION
 from remanence.core.errors import UserError
@@ -180,7 +180,7 @@ def test_a_permanent_part_of_zero_gives_dqn() -> None:
 @pytest.mark.parametrize("problem", [PREDICTION, CONTROL])
 def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem: Any) -> None:
     """Learning moves trunk and transient head only; consolidation the permanent head only, then the transient head is redrawn."""
-    trunk, head = sequence([dense(5, "uniform"), tanh()], (INPUTS,)), sequence([dense(ACTIONS, "uniform")], (5,))
+    trunk, head = sequence([Dense(5, "uniform"), Tanh()], (INPUTS,)), sequence([Dense(ACTIONS, "uniform")], (5,))
     for weights in (KEEP, REINIT):
         agent = deep_agent(
             problem,
@@ -241,7 +241,7 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
     """D is emptied in the middle of an episode: the next visit's earlier frame is gone. One that begins an episode lacks none."""
     agent = deep_agent(
         CONTROL,
-        separate_networks(*(mlp((2 * INPUTS,), (), ACTIONS, start="uniform") for _ in range(2))),
+        separate_networks(*(mlp((2 * INPUTS,), (), ACTIONS, init="uniform") for _ in range(2))),
         epsilon_greedy(0.1),
         np.zeros(INPUTS, np.float32),
         Training(batch=BATCH, replay=12, frames=2),
@@ -260,7 +260,7 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
 
 def test_stacked_frames_reach_the_network_alike() -> None:
     """What the agent acts on is what it will be trained on: the same stack, from its memory of the episode and from the ring."""
-    network = mlp((2 * 3,), (), 2, start="uniform")
+    network = mlp((2 * 3,), (), 2, init="uniform")
     seen: list[np.ndarray] = []
 
     def spy(weights: Any, obs: Array) -> Array:
@@ -321,6 +321,6 @@ def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint
 
 
 def test_a_trunk_that_learns_cannot_be_cached() -> None:
-    parts = shared_trunk(sequence([dense(4)], (INPUTS,)), sequence([dense(2)], (4,)))
+    parts = shared_trunk(sequence([Dense(4)], (INPUTS,)), sequence([Dense(2)], (4,)))
     with pytest.raises(UserError, match="cannot be cached"):
         deep_agent(CONTROL, parts, uniform(2), np.zeros(INPUTS), Training(), consolidation=Consolidation(cache=True))

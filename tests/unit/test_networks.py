@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import Array
 
+from remanence.agents import networks
 from remanence.agents.composition import index_rows, separate_networks, shared_trunk, single
 from remanence.agents.networks import (
-    conv,
-    dense,
-    flatten,
-    max_pool,
+    Conv,
+    Dense,
+    Flatten,
+    Layer,
+    MaxPool,
+    OneHot,
+    Relu,
+    Scale,
+    Shape,
+    Tanh,
     mlp,
     precomputed_inputs,
-    relu,
     sequence,
     stacked,
-    tanh,
 )
 from remanence.core.errors import UserError
 
@@ -29,8 +40,8 @@ KEY = jax.random.key(0)
 def test_convolution_by_loops(kernel: int) -> None:
     rng = np.random.default_rng(0)
     images = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
-    layer = conv(6, kernel)
-    weights, _ = layer.init(KEY, (5, 4, 3))
+    layer = Conv(6, kernel)
+    weights, _ = layer.init_weights(KEY, (5, 4, 3))
     bias = rng.normal(size=6).astype(np.float32)
     found = np.asarray(layer.apply((weights, jnp.asarray(bias)), jnp.asarray(images)))
     filters = np.asarray(weights).reshape(kernel, kernel, 3, 6)
@@ -43,7 +54,7 @@ def test_convolution_by_loops(kernel: int) -> None:
 def test_pooling_by_loops() -> None:
     """An odd row and column are left out."""
     images = np.random.default_rng(1).normal(size=(2, 5, 7, 3)).astype(np.float32)
-    found = np.asarray(max_pool(2).apply((), jnp.asarray(images)))
+    found = np.asarray(MaxPool(2).apply((), jnp.asarray(images)))
     assert found.shape == (2, 2, 3, 3)
     for b, i, j in np.ndindex(found.shape[:3]):
         np.testing.assert_array_equal(found[b, i, j], images[b, 2 * i : 2 * i + 2, 2 * j : 2 * j + 2].max(axis=(0, 1)))
@@ -51,22 +62,25 @@ def test_pooling_by_loops() -> None:
 
 def test_starting_weights() -> None:
     """N(0, 0.01²) with bias 0; Xavier-uniform; PyTorch's uniform."""
-    weights, bias = dense(200).init(KEY, (300,))
+    weights, bias = Dense(200).init_weights(KEY, (300,))
     assert float(weights.std()) == pytest.approx(0.01, rel=0.02)
     assert not bias.any()
-    weights, bias = conv(50, 2).init(KEY, (9, 9, 40))
+    weights, bias = Conv(50, 2).init_weights(KEY, (9, 9, 40))
     bound = np.sqrt(6 / (4 * 40 + 4 * 50))
     assert 0.98 * bound < float(jnp.abs(weights).max()) <= bound
     assert float(weights.var()) == pytest.approx(bound**2 / 3, rel=0.05)
     assert not bias.any()
-    for weights, bias in (dense(90, "uniform").init(KEY, (400,)), conv(90, 2, "uniform").init(KEY, (9, 9, 100))):
+    for weights, bias in (
+        Dense(90, "uniform").init_weights(KEY, (400,)),
+        Conv(90, 2, "uniform").init_weights(KEY, (9, 9, 100)),
+    ):
         for leaf in (weights, bias):
             assert 0.9 / 20 < float(jnp.abs(leaf).max()) <= 1 / 20
 
 
 def test_networks_of_the_paper_have_the_sizes_they_should() -> None:
     """Image grid: 48→47→23→22, 22·22·8 = 3872 features; JBW at half width; parameter counts by hand."""
-    trunk = sequence([conv(8), relu(), max_pool(2), conv(8), relu(), flatten()], (48, 48, 3))
+    trunk = sequence([Conv(8), Relu(), MaxPool(2), Conv(8), Relu(), Flatten()], (48, 48, 3))
     assert [shape for _, shape, _ in trunk.summary][::2] == [(47, 47, 8), (23, 23, 8), (22, 22, 8)]
     assert trunk.output == (3872,)
     assert trunk.size == (12 * 8 + 8) + (32 * 8 + 8)
@@ -81,8 +95,8 @@ def test_a_table_of_images_gives_the_same_numbers_and_gradients() -> None:
     """Images that are mostly alike, as pictures of a grid are: windows computed once, against the network on every image."""
     rng = np.random.default_rng(2)
     table = np.kron(rng.integers(0, 2, size=(6, 4, 4, 3)), np.ones((1, 4, 4, 1)))
-    layers = [conv(5), relu(), max_pool(2), conv(4), tanh(), flatten()]
-    head = sequence([dense(8), tanh(), dense(2)], (6 * 6 * 4,))
+    layers = [Conv(5), Relu(), MaxPool(2), Conv(4), Tanh(), Flatten()]
+    head = sequence([Dense(8), Tanh(), Dense(2)], (6 * 6 * 4,))
     whole, by_row = stacked(sequence(layers, (16, 16, 3)), head), stacked(precomputed_inputs(layers, table), head)
     weights = jax.tree.map(lambda leaf: 30 * leaf, whole.init(KEY))
     numbers = jnp.array([0, 5, 5, 2, 1])
@@ -95,15 +109,96 @@ def test_a_table_of_images_gives_the_same_numbers_and_gradients() -> None:
     )
     for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-3 * float(jnp.abs(b).max()))
-    flat = precomputed_inputs([flatten(), dense(3)], table)
+    flat = precomputed_inputs([Flatten(), Dense(3)], table)
     own = flat.init(KEY)
-    plain = sequence([flatten(), dense(3)], (16, 16, 3))
+    plain = sequence([Flatten(), Dense(3)], (16, 16, 3))
     np.testing.assert_allclose(flat.apply(own, numbers), plain.apply(own, jnp.asarray(table)), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "layer", [Dense(3, "uniform"), Conv(4, 3, stride=2), MaxPool(3), Flatten(), Relu(), Tanh(), OneHot(5), Scale(255.0)]
+)
+def test_a_layer_is_data(layer: Any) -> None:
+    """It is compared by value, has a hash, prints as it is written, and its fields go through JSON."""
+    written = json.dumps([type(layer).__name__, dataclasses.asdict(layer)])
+    name, fields = json.loads(written)
+    again = getattr(networks, name)(**fields)
+    assert again == layer == eval(repr(layer), dict(vars(networks)))
+    assert hash(again) == hash(layer)
+    assert {layer: 1}[again] == 1
+    assert Dense(3) != Dense(4)
+
+
+def test_inputs_that_are_numbers_or_large() -> None:
+    one_hot = sequence([OneHot(4)], ())
+    np.testing.assert_array_equal(one_hot.apply([()], jnp.array([2, 0], jnp.uint8)), np.eye(4)[[2, 0]])
+    np.testing.assert_array_equal(sequence([Scale(4.0)], (2,)).apply([()], jnp.array([[1, 8]])), [[0.25, 2.0]])
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A layer of a user: one trained factor per input, by the members of `Layer` alone."""
+
+    first: float = 1.0
+    window: tuple[int, int] | None = (1, 1)
+    label: str = "gain"
+
+    def shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+    def init_weights(self, key: Any, input_shape: Shape) -> Array:
+        del key
+        return jnp.full(input_shape[-1:], self.first)
+
+    def apply(self, weights: Array, x: Array) -> Array:
+        return weights * x
+
+
+@dataclass(frozen=True)
+class Square(Layer):
+    """A layer that inherits what it does not say."""
+
+    def shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        return x**2
+
+
+def test_a_layer_of_a_user() -> None:
+    net = sequence([Gain(3.0), Square(), Dense(1)], (2,))
+    assert net.summary == (("gain", (2,), 2), ("square", (2,), 0), ("dense 1", (1,), 3))
+    weights = net.init(KEY)
+    weights[2] = (jnp.ones((2, 1)), jnp.zeros(1))
+    np.testing.assert_array_equal(net.apply(weights, jnp.array([[1.0, 2.0]])), [[3.0**2 + 6.0**2]])
+    np.testing.assert_array_equal(jax.grad(lambda w: net.apply(w, jnp.ones((1, 2)))[0, 0])(weights)[0], [6.0, 6.0])
+    table = np.arange(2 * 3 * 3 * 1.0).reshape(2, 3, 3, 1)
+    layers = [Gain(2.0), Square(), Flatten()]
+    plain, by_row = sequence(layers, (3, 3, 1)), precomputed_inputs(layers, table)
+    weights = plain.init(KEY)
+    np.testing.assert_array_equal(by_row.apply(weights, jnp.arange(2)), plain.apply(weights, jnp.asarray(table)))
+
+
+def test_activations_are_the_outputs_of_every_layer() -> None:
+    lower, upper = [Conv(3), Relu(), Flatten()], [Dense(5, "uniform"), Tanh(), Dense(2, "uniform")]
+    table = np.random.default_rng(0).normal(size=(4, 3, 3, 1))
+    trunk, head = sequence(lower, (3, 3, 1)), sequence(upper, (12,))
+    net = stacked(trunk, head)
+    weights, obs = net.init(KEY), jnp.asarray(table, jnp.float32)
+    found = net.activations(weights, obs)
+    assert [value.shape[1:] for value in found] == [shape for _, shape, _ in net.summary]
+    np.testing.assert_array_equal(found[-1], net.apply(weights, obs))
+    np.testing.assert_array_equal(found[2], trunk.apply(weights[0], obs))
+    np.testing.assert_array_equal(found[4], jnp.tanh(found[3]))
+    by_row = stacked(precomputed_inputs(lower, table), head).activations(weights, jnp.arange(4))
+    for one, other in zip(found, by_row, strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 def test_parts() -> None:
     """V^P on a trunk lets no gradient through to it; redrawing the head keeps the trunk."""
-    trunk, head = sequence([dense(4), tanh()], (3,)), sequence([dense(2)], (4,))
+    trunk, head = sequence([Dense(4), Tanh()], (3,)), sequence([Dense(2)], (4,))
     parts = shared_trunk(trunk, head)
     permanent, transient = parts.init(KEY)
     obs = jnp.ones((5, 3))
@@ -121,14 +216,20 @@ def test_parts() -> None:
 @pytest.mark.parametrize(
     ("build", "complaint"),
     [
-        (lambda: sequence([conv(4), conv(4), conv(4)], (3, 3, 1)), "2×2 convolution needs an image"),
-        (lambda: sequence([dense(4)], (3, 3, 1)), "flatten"),
-        (lambda: sequence([max_pool(4)], (3, 3, 1)), "pooling over 4×4"),
-        (lambda: dense(0), "at least one unit"),
-        (lambda: dense(3, "tiny"), "unknown start"),
+        (lambda: sequence([Conv(4), Conv(4), Conv(4)], (3, 3, 1)), "2×2 convolution needs an image"),
+        (lambda: sequence([Dense(4)], (3, 3, 1)), "Flatten"),
+        (lambda: sequence([MaxPool(4)], (3, 3, 1)), "pooling over 4×4"),
+        (lambda: Dense(0), "at least one unit"),
+        (lambda: Dense(3, "tiny"), "unknown init"),
+        (lambda: Conv(3, 0), "at least 1"),
+        (lambda: Conv(3, init="tiny"), "unknown init"),
+        (lambda: MaxPool(0), "at least 1×1"),
+        (lambda: Scale(0.0), "above 0"),
+        (lambda: OneHot(0), "at least one state"),
+        (lambda: sequence([OneHot(3)], (3,)), "number of a state"),
         (lambda: stacked(mlp((3,), (), 4), mlp((5,), (), 1)), "does not fit"),
         (lambda: separate_networks(mlp((3,), (), 4), mlp((3,), (), 5)), "take and give the same"),
-        (lambda: single(sequence([conv(2)], (3, 3, 1))), "vector of values"),
+        (lambda: single(sequence([Conv(2)], (3, 3, 1))), "vector of values"),
         (
             lambda: mlp((3,), (2,), 1).apply(mlp((3,), (2,), 1).init(KEY), jnp.zeros((2, 4))),
             r"shape \(3,\); got \(4,\)",

@@ -1,5 +1,7 @@
 """Networks as plain (init, apply) pairs, put together from layers whose shapes are known before anything compiles.
 
+A layer is a frozen dataclass: a configuration can hold, compare, print and write it. Whatever has the members of `Layer` is one.
+
 Convolutions are written as patches times a matrix. With lanes mapped over weights, a convolution would become a grouped one, many
 times slower on a CPU; a matrix product stays a matrix product. Pooling is a reshape and a maximum for the same reason.
 """
@@ -8,7 +10,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +24,35 @@ from remanence.core.types import Key
 Shape = tuple[int, ...]
 
 
-class Layer(NamedTuple):
-    """One step from an input to an output, for a batch."""
+class Layer(Protocol):
+    """One step from an input to an output, for a batch.
 
-    name: str
-    shape: Callable[[Shape], Shape]  # of the output, for the shape of the input; both without the batch
-    init: Callable[[Key, Shape], Any]  # (key, shape of the input) -> weights
-    apply: Callable[[Any, Array], Array]  # (weights, [batch, *input]) -> [batch, *output]
-    window: tuple[int, int] | None = None  # for a layer that sees images through a small window: its size and stride
+    A layer of your own is a frozen dataclass with these members. If it inherits from `Layer`, only `shape` and `apply` must be
+    written: the rest then says that the layer has no weights and looks at its whole input.
+    """
+
+    def shape(self, input_shape: Shape) -> Shape:
+        """The shape of the output, or a `UserError`. Both shapes without the batch."""
+        ...
+
+    def init_weights(self, key: Key, input_shape: Shape) -> Any:
+        """New weights, any pytree."""
+        del key, input_shape
+        return ()
+
+    def apply(self, weights: Any, x: Array) -> Array:
+        """[batch, *input] -> [batch, *output]"""
+        ...
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """(size, stride) if the layer sees images through a small window, else None."""
+        return None
+
+    @property
+    def label(self) -> str:
+        """What summaries call the layer."""
+        return type(self).__name__.lower()
 
 
 class Network(NamedTuple):
@@ -37,10 +61,12 @@ class Network(NamedTuple):
     init: Callable[[Key], Any]
     apply: Callable[[Any, Array], Array]
     """(weights, obs [batch, *input]) -> [batch, *output]"""
+    activations: Callable[[Any, Array], list[Array]]
+    """(weights, obs [batch, *input]) -> the output of every layer in turn, each [batch, ...]"""
     input: Shape
     output: Shape
     summary: tuple[tuple[str, Shape, int], ...]
-    """for each layer: its name, the shape of its output, how many numbers its weights are"""
+    """for each layer: its label, the shape of its output, how many numbers its weights are"""
 
     @property
     def size(self) -> int:
@@ -53,23 +79,31 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
     shapes, summary = [tuple(input)], []
     for layer in layers:
         shape = layer.shape(shapes[-1])
-        weights = jax.eval_shape(lambda key, layer=layer, of=shapes[-1]: layer.init(key, of), jax.random.key(0))
-        summary.append((layer.name, shape, sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(weights))))
+        weights = jax.eval_shape(lambda key, layer=layer, of=shapes[-1]: layer.init_weights(key, of), jax.random.key(0))
+        summary.append((layer.label, shape, sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(weights))))
         shapes.append(shape)
 
     def init(key: Key) -> list[Any]:
         keys = jax.random.split(key, max(len(layers), 1))
-        return [layer.init(keys[i], shapes[i]) for i, layer in enumerate(layers)]
+        return [layer.init_weights(keys[i], shapes[i]) for i, layer in enumerate(layers)]
 
-    def apply(weights: list[Any], obs: Array) -> Array:
+    def outputs(weights: list[Any], obs: Array) -> list[Array]:
+        """The input as numbers, then the output of every layer."""
         if obs.shape[1:] != shapes[0]:
             raise UserError(f"this network takes observations of shape {shapes[0]}; got {obs.shape[1:]}")
-        value = obs.astype(jnp.float32)
+        values = [obs.astype(jnp.float32)]
         for layer, own in zip(layers, weights, strict=True):
-            value = layer.apply(own, value)
-        return value
+            values.append(layer.apply(own, values[-1]))
+        return values
 
-    return Network(init, apply, shapes[0], shapes[-1], tuple(summary))
+    return Network(
+        init,
+        apply=lambda weights, obs: outputs(weights, obs)[-1],
+        activations=lambda weights, obs: outputs(weights, obs)[1:],
+        input=shapes[0],
+        output=shapes[-1],
+        summary=tuple(summary),
+    )
 
 
 def stacked(first: Network, second: Network) -> Network:
@@ -81,12 +115,17 @@ def stacked(first: Network, second: Network) -> Network:
         lower, upper = jax.random.split(key)
         return first.init(lower), second.init(upper)
 
+    def activations(weights: tuple[Any, Any], obs: Array) -> list[Array]:
+        middle = first.apply(weights[0], obs)
+        return [*first.activations(weights[0], obs), *second.activations(weights[1], middle)]
+
     return Network(
         init,
-        lambda weights, obs: second.apply(weights[1], first.apply(weights[0], obs)),
-        first.input,
-        second.output,
-        (*first.summary, *second.summary),
+        apply=lambda weights, obs: second.apply(weights[1], first.apply(weights[0], obs)),
+        activations=activations,
+        input=first.input,
+        output=second.output,
+        summary=(*first.summary, *second.summary),
     )
 
 
@@ -94,7 +133,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
     """The same layers for the rows of a table of images, [rows, *input]: `apply` takes no observations but gives all rows.
 
     Where a world has few states, a batch meets each of them several times, and pictures of them are mostly alike. So every row is
-    computed once, and looked up at the very end (`parts.index_rows`); and the layers that see only a small window of an image
+    computed once, and looked up at the very end (`composition.index_rows`); and the layers that see only a small window of an image
     (the leading convolutions, activations and poolings) are computed once for every window that is different from the
     others. The numbers are the same.
     """
@@ -104,9 +143,12 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
     for layer in layers[:count]:
         kernel, step = layer.window  # type: ignore[misc]
         reach, stride, size = reach + (kernel - 1) * stride, stride * step, layer.shape(size)
+
+    def of_rows(compute: Callable[[Any, Array], Any]) -> Callable[[Any, Array], Any]:
+        return lambda weights, _: compute(weights, jnp.asarray(table, jnp.float32))
+
     if count == 0 or len(size) != 3:
-        rows = jnp.asarray(table, jnp.float32)
-        return whole._replace(apply=lambda weights, _: whole.apply(weights, rows), input=())
+        return whole._replace(apply=of_rows(whole.apply), activations=of_rows(whole.activations), input=())
 
     views = np.lib.stride_tricks.sliding_window_view(table, (reach, reach), axis=(1, 2))[:, ::stride, ::stride]
     views = np.moveaxis(views[:, : size[0], : size[1]], 3, -1)  # [rows, H, W, reach, reach, C]
@@ -120,104 +162,218 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         seen = local.apply(weights[:count], windows)[:, 0, 0]  # [windows, features]
         return rest.apply(weights[count:], seen[place])
 
-    return whole._replace(apply=apply, input=())
+    return whole._replace(apply=apply, activations=of_rows(whole.activations), input=())
 
 
-def mlp(input: Shape, hidden: Sequence[int], outputs: int, activation: str = "relu", start: str = "small") -> Network:
+def mlp(input: Shape, hidden: Sequence[int], outputs: int, activation: str = "relu", init: str = "small") -> Network:
     """Dense layers with the same activation between them."""
-    layers = [flatten()]
-    for width in hidden:
-        layers += [dense(width, start), ACTIVATIONS[activation]()]
-    return sequence([*layers, dense(outputs, start)], input)
+    layers: list[Layer] = [Flatten()]
+    for units in hidden:
+        layers += [Dense(units, init), ACTIVATIONS[activation]()]
+    return sequence([*layers, Dense(outputs, init)], input)
 
 
-def dense(units: int, start: str = "small") -> Layer:
-    """A matrix and a bias.
+@dataclass(frozen=True)
+class Dense(Layer):
+    """A matrix and a bias."""
 
-    Args: start: "small" draws weights from N(0, 0.01²), bias 0; "uniform" draws both from ±1/√inputs (PyTorch's own way).
-    """
-    if units < 1:
-        raise UserError(f"a layer needs at least one unit; got {units}")
-    if start not in ("small", "uniform"):
-        raise unknown("start of a dense layer", start, ("small", "uniform"))
+    units: int
+    init: str = "small"
+    """"small" draws weights from N(0, 0.01²), bias 0; "uniform" draws both from ±1/√inputs (PyTorch's own way)"""
 
-    def shape(given: Shape) -> Shape:
-        if len(given) != 1:
-            raise UserError(f"a dense layer takes vectors, not {given}: put flatten() before it")
-        return (units,)
+    def __post_init__(self) -> None:
+        if self.units < 1:
+            raise UserError(f"a layer needs at least one unit; got {self.units}")
+        if self.init not in ("small", "uniform"):
+            raise unknown("init of a dense layer", self.init, ("small", "uniform"))
 
-    def init(key: Key, given: Shape) -> tuple[Array, Array]:
-        if start == "small":
-            return 0.01 * jax.random.normal(key, (given[0], units)), jnp.zeros(units)
-        k_weights, k_bias = jax.random.split(key)
-        bound = 1.0 / math.sqrt(given[0])
-        return (
-            jax.random.uniform(k_weights, (given[0], units), minval=-bound, maxval=bound),
-            jax.random.uniform(k_bias, (units,), minval=-bound, maxval=bound),
-        )
+    def shape(self, input_shape: Shape) -> Shape:
+        if len(input_shape) != 1:
+            raise UserError(f"a dense layer takes vectors, not {input_shape}: put Flatten() before it")
+        return (self.units,)
 
-    return Layer(f"dense {units}", shape, init, lambda weights, x: x @ weights[0] + weights[1])
+    def init_weights(self, key: Key, input_shape: Shape) -> tuple[Array, Array]:
+        if self.init == "small":
+            return 0.01 * jax.random.normal(key, (input_shape[0], self.units)), jnp.zeros(self.units)
+        return _uniform(key, input_shape[0], self.units)
+
+    def apply(self, weights: tuple[Array, Array], x: Array) -> Array:
+        return x @ weights[0] + weights[1]
+
+    @property
+    def label(self) -> str:
+        return f"dense {self.units}"
 
 
-def conv(filters: int, kernel: int = 2, start: str = "xavier", stride: int = 1) -> Layer:
-    """A convolution without padding, as patches × matrix: [H, W, C] -> [(H − k) // stride + 1, (W − k) // stride + 1, filters].
+@dataclass(frozen=True)
+class Conv(Layer):
+    """A convolution without padding, as patches × matrix: [H, W, C] -> [(H − k) // stride + 1, (W − k) // stride + 1, filters]."""
 
-    Args: start: "xavier" (uniform), bias 0; or "uniform" in ±1/√inputs for weights and bias (PyTorch's own way).
-    """
-    if start not in ("xavier", "uniform"):
-        raise unknown("start of a convolution", start, ("xavier", "uniform"))
+    filters: int
+    kernel: int = 2
+    init: str = "xavier"
+    """"xavier" (uniform), bias 0; or "uniform" in ±1/√inputs for weights and bias (PyTorch's own way)"""
+    stride: int = 1
 
-    def shape(given: Shape) -> Shape:
-        if len(given) != 3 or min(given[:2]) < kernel:
-            raise UserError(f"a {kernel}×{kernel} convolution needs an image of at least that size; got {given}")
-        return (given[0] - kernel) // stride + 1, (given[1] - kernel) // stride + 1, filters
+    def __post_init__(self) -> None:
+        if min(self.filters, self.kernel, self.stride) < 1:
+            raise UserError(f"a convolution needs filters, kernel and stride of at least 1; got {self}")
+        if self.init not in ("xavier", "uniform"):
+            raise unknown("init of a convolution", self.init, ("xavier", "uniform"))
 
-    def init(key: Key, given: Shape) -> tuple[Array, Array]:
-        inputs = kernel * kernel * given[2]
-        if start == "xavier":
-            bound = math.sqrt(6.0 / (inputs + kernel * kernel * filters))
+    def shape(self, input_shape: Shape) -> Shape:
+        kernel, stride = self.kernel, self.stride
+        if len(input_shape) != 3 or min(input_shape[:2]) < kernel:
+            raise UserError(f"a {kernel}×{kernel} convolution needs an image of at least that size; got {input_shape}")
+        return (input_shape[0] - kernel) // stride + 1, (input_shape[1] - kernel) // stride + 1, self.filters
+
+    def init_weights(self, key: Key, input_shape: Shape) -> tuple[Array, Array]:
+        inputs, filters = self.kernel * self.kernel * input_shape[2], self.filters
+        if self.init == "xavier":
+            bound = math.sqrt(6.0 / (inputs + self.kernel * self.kernel * filters))
             return jax.random.uniform(key, (inputs, filters), minval=-bound, maxval=bound), jnp.zeros(filters)
-        k_weights, k_bias = jax.random.split(key)
-        bound = 1.0 / math.sqrt(inputs)
-        return (
-            jax.random.uniform(k_weights, (inputs, filters), minval=-bound, maxval=bound),
-            jax.random.uniform(k_bias, (filters,), minval=-bound, maxval=bound),
-        )
+        return _uniform(key, inputs, filters)
 
-    def apply(weights: tuple[Array, Array], x: Array) -> Array:
+    def apply(self, weights: tuple[Array, Array], x: Array) -> Array:
+        kernel, stride = self.kernel, self.stride
         rows, columns = x.shape[1] - kernel + 1, x.shape[2] - kernel + 1
         shifted = [x[:, i : i + rows : stride, j : j + columns : stride] for i in range(kernel) for j in range(kernel)]
         return jnp.concatenate(shifted, axis=-1) @ weights[0] + weights[1]
 
-    return Layer(f"conv {kernel}×{kernel}, {filters}", shape, init, apply, window=(kernel, stride))
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.kernel, self.stride
+
+    @property
+    def label(self) -> str:
+        return f"conv {self.kernel}×{self.kernel}, {self.filters}"
 
 
-def max_pool(size: int = 2) -> Layer:
+@dataclass(frozen=True)
+class MaxPool(Layer):
     """The maximum of every square; rows and columns that do not fill one are left out."""
 
-    def shape(given: Shape) -> Shape:
-        if len(given) != 3 or min(given[:2]) < size:
-            raise UserError(f"pooling over {size}×{size} needs an image of at least that size; got {given}")
-        return given[0] // size, given[1] // size, given[2]
+    size: int = 2
 
-    def apply(_: tuple, x: Array) -> Array:
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise UserError(f"pooling needs squares of at least 1×1; got {self}")
+
+    def shape(self, input_shape: Shape) -> Shape:
+        size = self.size
+        if len(input_shape) != 3 or min(input_shape[:2]) < size:
+            raise UserError(f"pooling over {size}×{size} needs an image of at least that size; got {input_shape}")
+        return input_shape[0] // size, input_shape[1] // size, input_shape[2]
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        size = self.size
         rows, columns = x.shape[1] // size, x.shape[2] // size
         squares = x[:, : rows * size, : columns * size].reshape(len(x), rows, size, columns, size, x.shape[3])
         return squares.max(axis=(2, 4))
 
-    return Layer(f"max pool {size}×{size}", shape, lambda *_: (), apply, window=(size, size))
+    @property
+    def window(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    @property
+    def label(self) -> str:
+        return f"max pool {self.size}×{self.size}"
 
 
-def flatten() -> Layer:
-    return Layer("flatten", lambda given: (math.prod(given),), lambda *_: (), lambda _, x: x.reshape(len(x), -1))
+@dataclass(frozen=True)
+class Flatten(Layer):
+    """Any shape -> a vector."""
+
+    def shape(self, input_shape: Shape) -> Shape:
+        return (math.prod(input_shape),)
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        return x.reshape(len(x), -1)
 
 
-def relu() -> Layer:
-    return Layer("relu", lambda given: given, lambda *_: (), lambda _, x: jax.nn.relu(x), window=(1, 1))
+@dataclass(frozen=True)
+class _Elementwise(Layer):
+    """A layer without weights that treats every number alone."""
+
+    def shape(self, input_shape: Shape) -> Shape:
+        return input_shape
+
+    @property
+    def window(self) -> tuple[int, int]:
+        return 1, 1
 
 
-def tanh() -> Layer:
-    return Layer("tanh", lambda given: given, lambda *_: (), lambda _, x: jnp.tanh(x), window=(1, 1))
+@dataclass(frozen=True)
+class Relu(_Elementwise):
+    """max(x, 0)"""
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        return jax.nn.relu(x)
 
 
-ACTIVATIONS = {"relu": relu, "tanh": tanh}
+@dataclass(frozen=True)
+class Tanh(_Elementwise):
+    """tanh(x)"""
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        return jnp.tanh(x)
+
+
+@dataclass(frozen=True)
+class Scale(_Elementwise):
+    """x / divisor"""
+
+    divisor: float
+
+    def __post_init__(self) -> None:
+        if not self.divisor > 0:
+            raise UserError(f"inputs can only be divided by a number above 0; got {self.divisor}")
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        return x / self.divisor
+
+    @property
+    def label(self) -> str:
+        return f"divided by {self.divisor:g}"
+
+
+@dataclass(frozen=True)
+class OneHot(Layer):
+    """The number of a state -> one input per state."""
+
+    num_states: int
+
+    def __post_init__(self) -> None:
+        if self.num_states < 1:
+            raise UserError(f"there must be at least one state; got {self.num_states}")
+
+    def shape(self, input_shape: Shape) -> Shape:
+        if input_shape != ():
+            raise UserError(f"one-hot inputs are made from the number of a state, not from {input_shape}")
+        return (self.num_states,)
+
+    def apply(self, weights: tuple, x: Array) -> Array:
+        del weights
+        return jax.nn.one_hot(x.astype(jnp.int32), self.num_states)
+
+    @property
+    def label(self) -> str:
+        return f"one of {self.num_states}"
+
+
+ACTIVATIONS: dict[str, Callable[[], Layer]] = {"relu": Relu, "tanh": Tanh}
+
+
+def _uniform(key: Key, inputs: int, outputs: int) -> tuple[Array, Array]:
+    """Weights and bias in ±1/√inputs."""
+    k_weights, k_bias = jax.random.split(key)
+    bound = 1.0 / math.sqrt(inputs)
+    return (
+        jax.random.uniform(k_weights, (inputs, outputs), minval=-bound, maxval=bound),
+        jax.random.uniform(k_bias, (outputs,), minval=-bound, maxval=bound),
+    )

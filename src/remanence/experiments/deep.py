@@ -23,7 +23,7 @@ from remanence.agents.dqn import (
     pt_dqn,
     reset_all,
 )
-from remanence.agents.networks import Layer, Network, conv, dense, flatten, relu, sequence, stacked, tanh
+from remanence.agents.networks import Conv, Dense, Flatten, Layer, Network, Relu, Tanh, sequence, stacked
 from remanence.agents.td import Problem
 from remanence.core.types import Steps
 from remanence.experiments.base import Contender
@@ -48,16 +48,16 @@ def rooms_trunk(channels: int, view: int = 5) -> Network:
     """Three convolutions of a small view. Kernel 2 and stride 1: with the printed stride of 2 nothing would be left of 5×5."""
     layers: list[Layer] = []
     for filters in (16, 32, 64):
-        layers += [conv(filters), relu()]
-    return sequence([*layers, flatten()], (view, view, channels))
+        layers += [Conv(filters), Relu()]
+    return sequence([*layers, Flatten()], (view, view, channels))
 
 
 def prediction_head(features: int) -> Network:
-    return sequence([dense(64), tanh(), dense(1)], (features,))
+    return sequence([Dense(64), Tanh(), Dense(1)], (features,))
 
 
 def control_head(features: int, actions: int) -> Network:
-    return sequence([dense(128), relu(), dense(64), tanh(), dense(actions)], (features,))
+    return sequence([Dense(128), Relu(), Dense(64), Tanh(), Dense(actions)], (features,))
 
 
 def semi_continual(

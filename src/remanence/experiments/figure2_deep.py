@@ -9,7 +9,7 @@ import numpy as np
 from remanence.agents.behaviour import uniform
 from remanence.agents.composition import index_rows
 from remanence.agents.dqn import Consolidation, Training
-from remanence.agents.networks import conv, flatten, max_pool, precomputed_inputs, relu
+from remanence.agents.networks import Conv, Flatten, MaxPool, Relu, precomputed_inputs
 from remanence.agents.td import PREDICTION
 from remanence.core.types import Episodes
 from remanence.engine.probes import value_error
@@ -37,7 +37,7 @@ ITEM_ROOMS = DeepStepSizes(plain=3e-3, reset=3e-2, permanent=1e-3, transient=1e-
 
 def _image_plan(episodes_per_task: int) -> Plan:
     pictures = corner_grid_pictures(GRID) / 255.0
-    trunk = precomputed_inputs([conv(8), relu(), max_pool(2), conv(8), relu(), flatten()], pictures)
+    trunk = precomputed_inputs([Conv(8), Relu(), MaxPool(2), Conv(8), Relu(), Flatten()], pictures)
     contenders = semi_continual(
         "TD",
         PREDICTION,

@@ -13,7 +13,7 @@ from jax import Array
 
 from remanence.agents import PTHypers
 from remanence.agents.dqn import Training
-from remanence.agents.networks import Network, conv, dense, flatten, relu, sequence
+from remanence.agents.networks import Conv, Dense, Flatten, Network, Relu, sequence
 from remanence.core.types import Steps
 from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns
@@ -50,8 +50,8 @@ PAPER_VALUES = paper_tables(_PAPER_PT, TRANSIENT_STEP_SIZES, _PAPER_PLAIN, STEP_
 
 def network(world: MinAtarGames, filters: int, width: float, outputs: int) -> Network:
     """One convolution and one hidden layer, with `width` times the units of each; starts as PyTorch does."""
-    layers = [conv(int(filters * width), 3, "uniform"), relu(), flatten()]
-    layers += [dense(int(UNITS * width), "uniform"), relu(), dense(outputs, "uniform")]
+    layers = [Conv(int(filters * width), 3, "uniform"), Relu(), Flatten()]
+    layers += [Dense(int(UNITS * width), "uniform"), Relu(), Dense(outputs, "uniform")]
     return sequence(layers, world.obs_shape)
 
 

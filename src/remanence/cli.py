@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sys
 import time
 from collections.abc import Sequence
@@ -18,8 +19,9 @@ from remanence.runs.execution import Execution
 from remanence.runs.progress import messages
 
 if TYPE_CHECKING:
-    from remanence.experiments.base import Experiment, Plan
+    from remanence.experiments.base import Experiment
     from remanence.results.store import Results
+    from remanence.runs.plan import Plan
 
 BENCHMARKS = ("prediction", "control", "theory", "deep", "jellybean", "minatar")
 TUNING_FROM = 1000
@@ -74,7 +76,7 @@ class Run:
     contenders: tuple[str, ...] = ()
     """run only these"""
     set: tuple[str, ...] = ()
-    """change hyper-parameters, each as CONTENDER.HYPER=VALUE"""
+    """change any field of an agent's configuration, each as AGENT.FIELD=VALUE"""
     json: bool = False
     """print the result as one JSON object on standard output"""
     execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -138,7 +140,7 @@ class Sweep:
     contenders: tuple[str, ...] = ()
     """sweep only these"""
     grid: tuple[str, ...] = ()
-    """search other values, each as CONTENDER.HYPER=A,B,C"""
+    """search other values of any number in an agent's configuration, each as AGENT.FIELD=A,B,C"""
     json: bool = False
     """print the result as one JSON object on standard output"""
     execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -225,20 +227,21 @@ class Show:
             print_rich(f"\n{results.path}")
 
     def _show_plan(self, experiment: Experiment) -> None:
+        from remanence.report.tables import configuration_table
+        from remanence.runs.describe import describe_agent, num_weights
+
         plan = experiment.plan(experiment.default_preset)
-        hypers = {name: vars(contender.hypers) for name, contender in plan.contenders.items()}
-        forms = {name: dict(contender.form) for name, contender in plan.contenders.items()}
+        about = {name: describe_agent(contender.config) for name, contender in plan.contenders.items()}
         if self.json:
-            about = {name: {"hypers": hypers[name], "form": forms[name]} for name in hypers}
             print_json({"experiment": experiment.name, "size": size(plan), "contenders": about})
             return
         print_rich(
             f"{experiment.title} ({experiment.figure}): {size(plan)}, expected {experiment.expected}. Not run yet."
         )
-        for name, values in hypers.items():
-            print_rich(f"  {name}: " + ", ".join(f"{key} {value:g}" for key, value in values.items()))
-            if "network" in forms[name]:
-                print_rich(f"    {forms[name]['weights']:,} weights: {', '.join(forms[name]['network'])}")
+        print_rich(configuration_table({name: one["config"] for name, one in about.items()}))
+        weights = {name: num_weights(contender.config, plan.spec) for name, contender in plan.contenders.items()}
+        if any(weights.values()):
+            print_rich("weights: " + ", ".join(f"{name} {count:,}" for name, count in weights.items()))
 
 
 @dataclass(frozen=True)
@@ -381,26 +384,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parse_change(change: str) -> tuple[str, str, float]:
-    target, _, value = change.rpartition("=")  # a contender's name may hold "=" and "."
-    contender, _, hyper = target.rpartition(".")
-    try:
-        return contender, hyper, float(value)
-    except ValueError as error:
-        raise UserError(
-            f"'{change}' is not a change: write CONTENDER.HYPER=VALUE, as in PT-TD.transient_lr=0.1"
-        ) from error
+def _parse_change(change: str) -> tuple[str, str, str]:
+    target, equals, value = change.rpartition("=")  # an agent's name may hold "=" and "."
+    agent, dot, name = target.rpartition(".")
+    if not (equals and dot and value.strip()):
+        raise UserError(f"'{change}' is not a change: write AGENT.FIELD=VALUE, as in PT-TD.transient_lr=0.1")
+    return agent, name, value
 
 
 def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
-    target, _, listed = change.rpartition("=")
-    contender, _, hyper = target.rpartition(".")
     try:
-        return contender, hyper, tuple(float(value) for value in listed.split(",") if value.strip())
-    except ValueError as error:
+        agent, name, listed = _parse_change(change)
+        values = tuple(ast.literal_eval(value.strip()) for value in listed.split(",") if value.strip())
+        if not all(isinstance(value, int | float) for value in values):
+            raise ValueError
+    except (ValueError, SyntaxError, UserError) as error:
         raise UserError(
-            f"'{change}' is not a grid: write CONTENDER.HYPER=A,B,C, as in PT-Q.transient_lr=0.1,0.5"
+            f"'{change}' is not a grid: write AGENT.FIELD=A,B,C, as in PT-Q.transient_lr=0.1,0.5"
         ) from error
+    return agent, name, values
 
 
 def _runs_of(experiment: Experiment, out: Path) -> list[Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import platform
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,23 +13,22 @@ import jax
 import numpy as np
 import polars as pl
 
-from remanence import __version__
-from remanence.agents.base import Agent, check_hypers
-from remanence.agents.configs import AgentConfig, BuiltAgent, config_named, is_ours
-from remanence.agents.td import NoHypers
+from remanence.agents.base import Agent, AgentConfig, BuiltAgent, check_hypers, hypers_of
+from remanence.agents.configs import config_named
 from remanence.core import backend
 from remanence.core.errors import UserError
-from remanence.core.types import Hypers, Steps
+from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
 from remanence.engine.life import LifeConfig
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
 from remanence.gym.hosted import GymnasiumWorld, env_pool, register_pool
-from remanence.gym.policy import Policy, weights_of
+from remanence.gym.policy import Policy
 from remanence.gym.pool import EnvPool
-from remanence.gym.record import curves_of, lane_row, numbers_of
+from remanence.gym.record import curves_of, lane_row
 from remanence.gym.spaces import Spaces
 from remanence.results.store import Results
+from remanence.runs.describe import describe_agent, versions
 from remanence.runs.progress import messages, track
 from remanence.schedules import Drift, Schedule, Stationary, Switches
 from remanence.streams import Stream
@@ -87,29 +85,27 @@ def live(
     if parts > 1 and len(numbers) != parts:
         raise UserError(f"this vector environment has {parts} parts, one for each life: leave seeds out")
     tasks = len(schedule.names)
-    built = {
-        name: config if isinstance(config, BuiltAgent) else BuiltAgent(*config.build(spaces, tasks))
-        for name, config in configs.items()
-    }
+    spec = spaces.env_spec(tasks, discount)
     lanes, curves, policies = [], [], {}
     with env_pool() as pool:
         world = GymnasiumWorld(pool, spaces.actions, spaces.shape, spaces.dtype, discount)
         drivers = {
-            name: _driver(name, one, world, schedule, len(numbers), in_order=parts > 1) for name, one in built.items()
+            name: _driver(name, config, spec, world, schedule, len(numbers), in_order=parts > 1)
+            for name, config in configs.items()
         }
-        for name, one in built.items():
+        for name, config in configs.items():
             workers = EnvPool(list(makers.values()), schedule, spaces, discount, window)
             register_pool(pool, workers)
-            outcome = _run(name, one.hypers, drivers[name], workers, numbers, progress)
-            config = configs[name] if is_ours(configs[name]) else None
+            hypers, agent = hypers_of(config), drivers[name].setting.agent
+            outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             for row, seed in enumerate(numbers):
                 worker = workers.workers[int(outcome.record["lane"][row, -1])]
-                state = jax.tree.map(lambda leaf, row=row: leaf[row], weights_of(outcome.agents))
+                state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
-                lanes.append(lane_row(lane, name, seed, one.hypers, outcome, row, state))
+                lanes.append(lane_row(lane, name, seed, hypers, outcome, row, state))
                 curves += curves_of(lane, worker, schedule)
-                policies[name, seed] = Policy(name, one, spaces, tasks, state, config, {"seed": seed})
-    description = _describe(names, configs, built, stream, schedule, spaces, window, discount, numbers)
+                policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
+    description = _describe(names, configs, stream, schedule, spaces, window, discount, numbers)
     return Results(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )
@@ -123,18 +119,18 @@ def _run(name: str, hypers: Hypers, driver: Driver, workers: EnvPool, seeds: lis
     console = messages()
     console.quiet = not progress
     first: list[float] = []  # when the first steps were seen: before, the program is compiled
-    boundaries_known = 0
+    shown = 0
     try:
         with track(console, name, total, "steps" if steps else "episodes") as advance:
 
             def look() -> None:
-                nonlocal boundaries_known
+                nonlocal shown
                 lived, now = workers.steps, time.monotonic()
                 done = min(lived if steps else workers.episodes, total)
                 if lived and not first:
                     first.append(now - SECONDS_BETWEEN_LOOKS)
-                if done > boundaries_known and done >= total // 100:  # an earlier guess of the time left would be wild
-                    boundaries_known = done
+                if done > shown and done >= total // 100:  # an earlier guess of the time left would be wild
+                    shown = done
                     advance(done, lived / (now - first[0]))
 
             outcome = _watched(lambda: driver.run([hypers] * len(seeds), seeds), workers, look)
@@ -176,7 +172,7 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
     return outcome[0]
 
 
-def _configs(agents: Any) -> dict[str, AgentConfig | BuiltAgent]:
+def _configs(agents: Any) -> dict[str, AgentConfig]:
     """Every agent as a recipe, or as it was made by the user, by name."""
     listed: list[tuple[Any, Any]]
     if isinstance(agents, Mapping):
@@ -187,7 +183,7 @@ def _configs(agents: Any) -> dict[str, AgentConfig | BuiltAgent]:
         listed = [(None, one) for one in agents]
     else:
         listed = [(None, agents)]
-    found: dict[str, AgentConfig | BuiltAgent] = {}
+    found: dict[str, AgentConfig] = {}
     for name, config in listed:
         one = _config(config)
         name = str(name or (config if isinstance(config, str) else getattr(one, "name", "agent")))
@@ -199,17 +195,17 @@ def _configs(agents: Any) -> dict[str, AgentConfig | BuiltAgent]:
     return found
 
 
-def _config(config: Any) -> AgentConfig | BuiltAgent:
-    if isinstance(config, str):
-        return config_named(config)
-    if isinstance(config, Agent):
-        return BuiltAgent(config, NoHypers())
-    if isinstance(config, tuple) and _is_agent_pair(config):
-        return BuiltAgent(*config)
-    if isinstance(config, AgentConfig) and not isinstance(config, type):
-        return config
+def _config(agent: Any) -> AgentConfig:
+    if isinstance(agent, str):
+        return config_named(agent)
+    if isinstance(agent, Agent):
+        return BuiltAgent(agent)
+    if isinstance(agent, tuple) and _is_agent_pair(agent):
+        return BuiltAgent(*agent)
+    if isinstance(agent, AgentConfig) and not isinstance(agent, type):
+        return agent
     raise UserError(
-        f"an agent is a name such as 'PT-DQN', a recipe such as PTDQN(), an Agent, or a pair (Agent, hypers); got {config!r}"
+        f"an agent is a name such as 'PT-DQN', a configuration such as PTDQN(), an Agent, or a pair (Agent, hypers); got {agent!r}"
     )
 
 
@@ -242,7 +238,13 @@ def _window(window: int | None, schedule: Schedule) -> int:
 
 
 def _driver(
-    name: str, built: BuiltAgent, world: GymnasiumWorld, schedule: Schedule, lanes: int, in_order: bool
+    name: str,
+    config: AgentConfig,
+    spec: EnvSpec,
+    world: GymnasiumWorld,
+    schedule: Schedule,
+    lanes: int,
+    in_order: bool,
 ) -> Driver:
     """The program for one agent; refuses what cannot work before anything begins.
 
@@ -253,14 +255,19 @@ def _driver(
     stream = Stream(tasks, schedule.order, schedule.segment_length, schedule.boundaries_known)
     # The engine's pages are only there to be turned: players keep their own record.
     page = schedule.segment_length.count if schedule.by_steps else 1
-    setting = LifeConfig(built.agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
+    hypers = hypers_of(config)
+    try:
+        check_hypers(hypers)
+        agent = config.build(spec)
+    except UserError as error:
+        raise UserError(f"{name}: {error}") from error
+    setting = LifeConfig(agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
     devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
-        check_hypers(built.hypers)
         driver = Driver(setting, _round_steps(setting), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
-    needed = COPIES * lanes * driver.bytes_per_lane(built.hypers)
+    needed = COPIES * lanes * driver.bytes_per_lane(hypers)
     if needed > SHARE_OF_MEMORY * backend.memory():
         raise UserError(
             f"{name} would need about {needed / 2**30:.1f} GB for {lanes} lives, here are {backend.memory() / 2**30:.1f}: "
@@ -279,14 +286,9 @@ def _round_steps(setting: LifeConfig) -> int:
     return exact if exact >= 8 else min(16, setting.stream.segment_length.count)
 
 
-def _fields(config: Any) -> dict[str, Any]:
-    return dataclasses.asdict(config)
-
-
 def _describe(
     environments: list[str],
-    configs: dict[str, AgentConfig | BuiltAgent],
-    built: dict[str, BuiltAgent],
+    configs: dict[str, AgentConfig],
     stream: Any,
     schedule: Schedule,
     spaces: Spaces,
@@ -297,10 +299,6 @@ def _describe(
     """What was asked, as JSON: the form of every run's description."""
     import gymnasium
 
-    forms = {
-        name: {"kind": type(config).__name__, **_fields(config)} if is_ours(config) else {"kind": "own"}
-        for name, config in configs.items()
-    }
     return {
         "experiment": "own",
         "preset": "own",
@@ -320,13 +318,7 @@ def _describe(
             "parameter": spoken if (spoken := getattr(schedule.change, "__name__", "")).isidentifier() else None,
         },
         "window": window,
-        "contenders": {name: {"form": forms[name], "hypers": numbers_of(built[name].hypers)} for name in configs},
+        "contenders": {name: describe_agent(config) for name, config in configs.items()},
         "seeds": seeds,
-        "versions": {
-            "remanence": __version__,
-            "jax": jax.__version__,
-            "numpy": np.__version__,
-            "gymnasium": gymnasium.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {**versions(), "gymnasium": gymnasium.__version__},
     }

@@ -69,7 +69,9 @@ class _Config:
 class Random(_Config):
     """Acts uniformly and learns nothing."""
 
-    name: ClassVar[str] = "Random"
+    @property
+    def name(self) -> str:
+        return "Random"
 
     def build(self, spec: EnvSpec) -> Agent:
         return random_agent(spec.num_actions)
@@ -105,7 +107,10 @@ class PTTD(_Config):
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
     buffer: int | None = None
     """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
-    name: ClassVar[str] = "PT-TD"
+
+    @property
+    def name(self) -> str:
+        return "PT-TD"
 
     def build(self, spec: EnvSpec) -> Agent:
         value = linear(self.features.build(spec.obs, self.name))
@@ -148,7 +153,10 @@ class PTQ(_Config):
     """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
     clear_buffer: bool = True
     """whether a consolidation empties the buffer, as in the paper; the released continual agent keeps it"""
-    name: ClassVar[str] = "PT-Q"
+
+    @property
+    def name(self) -> str:
+        return "PT-Q"
 
     def build(self, spec: EnvSpec) -> Agent:
         value = linear(self.features.build(spec.obs, self.name), spec.num_actions)
@@ -316,7 +324,10 @@ class PTDQN(Deep):
     """batches of a consolidation at least, even if there are fewer visits"""
     cache: bool | None = None
     """whether V^P of stored transitions is kept with them instead of computed for each batch; None: if both parts are separate"""
-    name = "PT-DQN"
+
+    @property
+    def name(self) -> str:
+        return "PT-DQN"
 
     def __post_init__(self) -> None:
         if self.reinit is None:
@@ -374,7 +385,10 @@ class DeepPTTD(PTDQN):
     """TD learning with a permanent and a transient network (paper, App. C.1.1)."""
 
     problem: ClassVar[Problem] = PREDICTION
-    name = "PT-TD"
+
+    @property
+    def name(self) -> str:
+        return "PT-TD"
 
 
 AGENTS: dict[str, Callable[[], AgentConfig]] = {

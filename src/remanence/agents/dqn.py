@@ -319,7 +319,14 @@ def deep_agent(
         consolidate_every,
         task_aware=heads > 1,
         samples_dropped=lambda state: state.dropped,
+        policy_state=_policy_state,
     )
+
+
+def _policy_state(state: DeepState) -> DeepState:
+    """Weights, and the frames an input is stacked from."""
+    kept = ("permanent", "transient", "recent")
+    return state._replace(**{name: () for name in state._fields if name not in kept})
 
 
 def _split_task(obs: Any) -> tuple[Array, Array]:

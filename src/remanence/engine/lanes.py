@@ -133,6 +133,10 @@ class Driver:
         """What a lane needs in memory, known without compiling anything."""
         return tree_nbytes(self._plain_shapes(hypers, self.mesh.size)) // self.mesh.size
 
+    def metrics(self, hypers: Hypers) -> list[str]:
+        """The names of the curves that the probe records, known without compiling anything."""
+        return list(self._shapes(hypers, self.mesh.size).record["curves"])
+
     def _shapes(self, hypers: Hypers, rows: int) -> _Carry:
         """The form of the state of so many rows."""
         columns = jax.tree.map(lambda _: jax.ShapeDtypeStruct((rows,), np.float32), hypers)

@@ -9,9 +9,10 @@ from functools import partial
 import altair as alt
 
 from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean, figure5_minatar
-from remanence.experiments.base import Experiment, Plan
+from remanence.experiments.base import Experiment
 from remanence.report.panels.sensitivity import against_paper, sensitivity
 from remanence.results.store import Results
+from remanence.runs.plan import Plan
 
 REMARK = "These are the sweeps behind the choice of step sizes: they use the tuning seeds, which report nothing else."
 

@@ -20,26 +20,25 @@ import polars as pl
 from rich.console import Console
 
 from remanence import __version__
-from remanence.agents import PTHypers, TDHypers, pt_td, td
-from remanence.agents.behaviour import uniform
-from remanence.agents.linear import linear, one_hot
-from remanence.agents.td import NoHypers
+from remanence.agents.base import AgentConfig, hypers_of
+from remanence.agents.configs import PTTD, TD
 from remanence.core.errors import UserError
-from remanence.core.types import Episodes, Hypers
+from remanence.core.types import Episodes
 from remanence.engine.lanes import Driver, Progress
 from remanence.engine.probes import value_maps
-from remanence.experiments.base import PAPER, SMOKE, Contender, Experiment, Plan
+from remanence.experiments.base import PAPER, SMOKE, Experiment
 from remanence.report.panels.diameter import diameter_panels
 from remanence.results.claims import NOT_RUN, Claim, Finding, claim, everywhere, is_negative, is_small
 from remanence.results.directory import RunDirectory
 from remanence.results.schema import curve_rows
 from remanence.results.store import Results, load
 from remanence.results.summary import auc
+from remanence.runs.describe import describe, describe_agent
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import make_driver, settings
+from remanence.runs.plan import Contender, Plan
 from remanence.runs.progress import track
 from remanence.runs.rows import AREA
-from remanence.runs.run import describe
 from remanence.runs.sweep import best_settings
 from remanence.streams import RandomOrder, Stream
 from remanence.theory import Response, response
@@ -79,22 +78,19 @@ def cells(agents: Sequence[str]) -> list[Cell]:
 
 def _plan(diameter: float = 1.0, steps: int = STEPS_PER_TASK, seeds: int = 100) -> Plan:
     """What agents live through before the task that is looked at. One more task than needed: V^P is read when it has begun."""
-    table, behaviour = linear(one_hot(STATES)), uniform(1)
     return Plan(
         world=Chain(tuple(map(tuple, TRANSITIONS.tolist())), steps, REWARD_NOISE, DISCOUNT),
         stream=Stream(_rewards(diameter), RandomOrder(max(SWITCHES) + 1), Episodes(1), boundaries_known=True),
         contenders={
-            "TD": Contender(td(table, behaviour), TDHypers(0.1), {}, {"lr": STEP_SIZES}),
-            "TD-reset": Contender(td(table, behaviour, reset=True), NoHypers(), {"starts": "at zero"}),
+            "TD": Contender(TD(lr=0.1), {"lr": STEP_SIZES}),
+            "TD-reset": Contender(TD(reset=True)),
             "PT-TD": Contender(
-                pt_td(table, behaviour),
-                PTHypers(0.1, 0.1),
-                {},
+                PTTD(permanent_lr=0.1, transient_lr=0.1),
                 {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": STEP_SIZES},
             ),
         },
         probe=lambda agent: value_maps(agent, np.arange(STATES, dtype=np.int32)),
-        truth="exact (linear solve)",
+        truth={"method": "linear solve"},
         seeds=seeds,
         round_steps=steps,
     )
@@ -127,7 +123,9 @@ def _run_all_cells(
         RunDirectory(
             out / "sweep",
             {
-                **_describe(plan, preset, list(tuning), {cell: {} for cell in searched}, fixed),
+                **_describe(
+                    plan, preset, list(tuning), {cell: plan.contenders[cell.agent].config for cell in searched}, fixed
+                ),
                 "sweep": {cell.name: dict(plan.contenders[cell.agent].search) for cell in searched},
             },
         ),
@@ -140,41 +138,39 @@ def _run_all_cells(
     )
     best = best_settings(swept.lanes, MSE) if len(swept.lanes) else {}
     chosen = {
-        cell: dataclasses.replace(plan.contenders[cell.agent].hypers, **best.get(cell.name, {})) for cell in every_cell
+        cell: dataclasses.replace(plan.contenders[cell.agent].config, **best.get(cell.name, {}))  # type: ignore[type-var]
+        for cell in every_cell
     }
     directory = RunDirectory(
         out,
-        _describe(plan, preset, list(range(seeds)), {cell: dataclasses.asdict(h) for cell, h in chosen.items()}, fixed),
+        _describe(plan, preset, list(range(seeds)), chosen, fixed),
     )
-    wanted = {cell: [hypers] for cell, hypers in chosen.items()}
+    wanted = {cell: [config] for cell, config in chosen.items()}
     return _lived(directory, plan, wanted, range(seeds), console, execution.restart, areas_only=False)
 
 
 def _describe(
-    plan: Plan, preset: str, seeds: list[int], hypers: dict[Cell, dict[str, float]], fixed: dict[str, float]
+    plan: Plan, preset: str, seeds: list[int], configs: dict[Cell, AgentConfig], fixed: dict[str, float]
 ) -> dict[str, Any]:
     whole = describe("appendix/task-diameter", preset, plan, seeds)
     lived = {key: value for key, value in whole["stream"].items() if key != "tasks"}
-    forms = {cell: {**plan.contenders[cell.agent].form, **fixed} for cell in hypers}
     return {
         **whole,
         "before": lived,
         # The curve that is kept is that of one task, in rounds.
         "stream": {"order": [None], "segment_length": {"rounds": ROUNDS}},
         "contenders": {
-            cell.name: {
-                "form": {**forms[cell], "diameter": cell.diameter, "switches": cell.switches},
-                "hypers": own,
-            }
-            for cell, own in hypers.items()
+            cell.name: {**describe_agent(config), "diameter": cell.diameter, "switches": cell.switches}
+            for cell, config in configs.items()
         },
+        "exact": fixed,
     }
 
 
 def _lived(
     directory: RunDirectory,
     plan: Plan,
-    wanted: dict[Cell, list[Hypers]],
+    wanted: dict[Cell, list[AgentConfig]],
     seeds: Sequence[int],
     console: Console,
     restart: bool,
@@ -189,8 +185,8 @@ def _lived(
             missing = [cell for cell in members if cell.name not in done]
             if not missing:
                 continue
-            hypers = list(dict.fromkeys(one for cell in missing for one in wanted[cell]))
-            starts = _starts(plan, agent, diameter, hypers, seeds, console)
+            configs = list(dict.fromkeys(one for cell in missing for one in wanted[cell]))
+            starts = _starts(plan, agent, diameter, configs, seeds, console)
             tables: dict[str, list[pl.DataFrame]] = {"lanes": [], "curves": []}
             for cell in missing:
                 for own in wanted[cell]:
@@ -205,12 +201,12 @@ def _lived(
 
 
 def _starts(
-    plan: Plan, agent: str, diameter: float, hypers: list[Hypers], seeds: Sequence[int], console: Console
-) -> dict[Hypers, np.ndarray]:
-    """hypers -> [seeds, most switches, states]: the estimate with which the next task begins, after 1, 2, … tasks."""
+    plan: Plan, agent: str, diameter: float, configs: list[AgentConfig], seeds: Sequence[int], console: Console
+) -> dict[AgentConfig, np.ndarray]:
+    """configuration -> [seeds, most switches, states]: the estimate with which the next task begins, after 1, 2, … tasks."""
     if agent == "TD-reset":  # forgets everything: always zero
-        return {own: np.zeros((len(seeds), max(SWITCHES), STATES)) for own in hypers}
-    lanes = [(own, seed) for own in hypers for seed in seeds]
+        return {own: np.zeros((len(seeds), max(SWITCHES), STATES)) for own in configs}
+    lanes = [(hypers_of(own), seed) for own in configs for seed in seeds]
     driver = _driver(plan, agent, diameter)
     lived: dict[int, Any] = {}
     started = time.monotonic()
@@ -227,14 +223,13 @@ def _starts(
         ends = np.stack([lived[i]["value"][:-1, :, 0] for i in range(len(lanes))])
     else:
         ends = np.stack([lived[i]["permanent"][1:, :, 0] for i in range(len(lanes))])
-    by_hypers = ends.reshape(len(hypers), len(seeds), *ends.shape[1:]).astype(np.float64)
-    return dict(zip(hypers, by_hypers, strict=True))
+    by_config = ends.reshape(len(configs), len(seeds), *ends.shape[1:]).astype(np.float64)
+    return dict(zip(configs, by_config, strict=True))
 
 
 def _driver(plan: Plan, agent: str, diameter: float) -> Driver:
     stream = dataclasses.replace(plan.stream, tasks=_rewards(diameter))
-    contender = plan.contenders[agent].agent
-    return make_driver(dataclasses.replace(plan, stream=stream), contender)
+    return make_driver(dataclasses.replace(plan, stream=stream), plan.contenders[agent].config)
 
 
 def _exact_curves(diameter: float, starts: np.ndarray) -> np.ndarray:
@@ -249,14 +244,16 @@ def _response(diameter: float) -> Response:
     return response(task_diameter_process(diameter), EXACT_STEP_SIZE, ROUNDS, SAMPLES)
 
 
-def _lane_rows(cell: Cell, hypers: Hypers, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray) -> pl.DataFrame:
+def _lane_rows(
+    cell: Cell, config: AgentConfig, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray
+) -> pl.DataFrame:
     areas = curves.mean(axis=1)
     return pl.DataFrame(
         {
             "lane": lanes,
             "contender": cell.name,
             "seed": np.array(seeds, np.int32),
-            **{name: float(value) for name, value in dataclasses.asdict(hypers).items()},
+            **{name: float(value) for name, value in vars(hypers_of(config)).items()},
             AREA + MSE: areas,
             "steps": 0,
             "samples_dropped": 0,

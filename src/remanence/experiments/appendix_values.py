@@ -11,13 +11,14 @@ import polars as pl
 from remanence.agents.base import Agent
 from remanence.engine.life import Probe
 from remanence.engine.probes import Truth, value_maps
-from remanence.experiments.base import PAPER, SMOKE, Experiment, Plan, shrink
+from remanence.experiments.base import PAPER, SMOKE, Experiment
 from remanence.experiments.figure2 import EXPERIMENTS as PANELS
 from remanence.experiments.figure2 import GRID, SQUARE, TRUTH_EPISODES, corner_grid_stream
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS
 from remanence.report.panels.heatmaps import evolution, lattice
 from remanence.results.claims import Claim, claim, is_negative
 from remanence.results.store import Results
+from remanence.runs.plan import Plan, shrink
 from remanence.worlds.true_values import continuous_grid_truth, corner_grid_truth
 
 EVOLUTION_WINDOWS = (1, 50, 51, 75, 100, 101, 200, 201, 450, 500)
@@ -38,7 +39,7 @@ def _values_plan() -> Plan:
         stream=corner_grid_stream(),
         contenders={},
         probe=lambda _: lambda _: {},
-        truth=f"exact (discrete), Monte Carlo with {TRUTH_EPISODES} episodes per point (continuous)",
+        truth={"discrete": "linear solve", "continuous": "monte carlo", "episodes": TRUTH_EPISODES},
         seeds=1,
     )
 

@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jax.typing import ArrayLike
-
-from remanence.agents import AT_SWITCH, Agent, NoHypers, PTHypers, TDHypers, random_agent
-from remanence.agents.behaviour import Behaviour, epsilon_greedy
-from remanence.agents.composition import ValueComposition, shared_trunk, single
-from remanence.agents.dqn import (
-    REINIT,
-    Consolidation,
-    OnConsolidate,
-    Training,
-    clear_replay,
-    deep_agent,
-    dqn,
-    pt_dqn,
-    reset_all,
-)
-from remanence.agents.networks import Conv, Dense, Flatten, Layer, Network, Relu, Tanh, sequence, stacked
-from remanence.agents.td import Problem
-from remanence.core.types import Steps
-from remanence.experiments.base import Contender
+from remanence.agents.configs import DQN, PTDQN, Random
+from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu, Tanh
 from remanence.results.claims import Claim, Finding, claim, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
+from remanence.runs.plan import Contender
 
 DECAYS = (0.55, 0.75, 0.95)  # searched for continual lives
 
@@ -44,176 +26,95 @@ class DeepStepSizes:
     transient: float
 
 
-def rooms_trunk(channels: int, view: int = 5) -> Network:
+def rooms_trunk() -> tuple[Layer, ...]:
     """Three convolutions of a small view. Kernel 2 and stride 1: with the printed stride of 2 nothing would be left of 5×5."""
-    layers: list[Layer] = []
-    for filters in (16, 32, 64):
-        layers += [Conv(filters), Relu()]
-    return sequence([*layers, Flatten()], (view, view, channels))
+    return (*(layer for filters in (16, 32, 64) for layer in (Conv(filters), Relu())), Flatten())
 
 
-def prediction_head(features: int) -> Network:
-    return sequence([Dense(64), Tanh(), Dense(1)], (features,))
-
-
-def control_head(features: int, actions: int) -> Network:
-    return sequence([Dense(128), Relu(), Dense(64), Tanh(), Dense(actions)], (features,))
+PREDICTION_HEAD: tuple[Layer, ...] = (Dense(64), Tanh())
+CONTROL_HEAD: tuple[Layer, ...] = (Dense(128), Relu(), Dense(64), Tanh())
 
 
 def semi_continual(
-    family: str,
-    problem: Problem,
-    trunk: Network,
-    head: Network,
-    behaviour: Behaviour,
-    example_obs: ArrayLike,
-    training: Training,
-    consolidation: Consolidation,
+    plain: type[DQN],
+    permanent_transient: type[PTDQN],
+    shared: Mapping[str, Any],
+    consolidation: Mapping[str, Any],
     chosen: DeepStepSizes,
     search: Mapping[str, tuple[float, ...]],
-    wrap: Callable[[ValueComposition], ValueComposition] = lambda parts: parts,
 ) -> dict[str, Contender]:
-    """The learner alone, alone with a reset, and with a permanent head. All are told of switches and empty their memory there."""
-    plain_net, double = wrap(single(stacked(trunk, head))), wrap(shared_trunk(trunk, head))
-    form: dict[str, Any] = {
-        "network": [f"{name} → {shape}" for name, shape, _ in (*trunk.summary, *head.summary)],
-        "weights": trunk.size + head.size,
-        "optimizer": training.optimizer,
-        "batch": training.batch,
-        "replay": training.replay,
-        "frames": training.frames,
-        "target_every": training.target_every,
-        "switch": "the replay memory is emptied",
-    }
+    """The learner, the learner with a reset, and with a permanent head. All know task boundaries and clear their replay there.
 
-    def plain(reset: bool) -> Agent:
-        return deep_agent(
-            problem,
-            plain_net,
-            behaviour,
-            example_obs,
-            training,
-            reset_all() if reset else clear_replay(),
-            consolidate_every=AT_SWITCH,
-        )
-
-    permanent = deep_agent(
-        problem, double, behaviour, example_obs, training, OnConsolidate(REINIT), consolidation, AT_SWITCH
-    )
-    return {
-        family: Contender(plain(False), TDHypers(chosen.plain), form, {"lr": search["plain"]}),
-        f"{family}-reset": Contender(
-            plain(True), TDHypers(chosen.reset), {**form, "reset": "all weights"}, {"lr": search["reset"]}
-        ),
-        f"PT-{family}": Contender(
-            permanent,
-            PTHypers(chosen.permanent, chosen.transient, 0.0),
-            {
-                **form,
-                "weights": trunk.size + 2 * head.size,
-                "permanent": {
-                    "optimizer": consolidation.optimizer,
-                    "batches": "in order, each visit once" if consolidation.in_order else "random",
-                    "most": consolidation.max_batches,
-                    "at_least": consolidation.min_batches,
-                },
-                "forgets": "the transient head is redrawn, the trunk is kept, the optimizer's moments begin anew",
-            },
+    Args:
+        shared: fields that all of them have.
+        consolidation: fields that only the one with a permanent head has.
+    """
+    contenders = (
+        Contender(plain(lr=chosen.plain, clear_replay=True, **shared), {"lr": search["plain"]}),
+        Contender(plain(lr=chosen.reset, reset=True, **shared), {"lr": search["reset"]}),
+        Contender(
+            permanent_transient(
+                permanent_lr=chosen.permanent,
+                transient_lr=chosen.transient,
+                decay=0.0,
+                consolidate_every=None,
+                **shared,
+                **consolidation,
+            ),
             {"permanent_lr": search["permanent"], "transient_lr": search["transient"]},
         ),
-    }
+    )
+    return {contender.config.name: contender for contender in contenders}
 
 
 @dataclass(frozen=True)
 class Continual:
-    """The contenders of a life whose tasks change without notice (paper, §6.1, App. C.1.5 and C.1.6)."""
+    """The agents of a stream whose task boundaries are unknown (paper, §6.1, App. C.1.5 and C.1.6)."""
 
-    network: Callable[[float, int], Network]
-    """(width, outputs) -> the paper's network with so many times its units in each hidden layer"""
-    actions: int
-    example_obs: ArrayLike
-    training: Training
+    layers: Callable[[float], tuple[Layer, ...]]
+    """width -> the hidden layers of the paper's network with `width` times their units"""
+    shared: Mapping[str, Any]
+    """fields that all of them have"""
     large_replay: int
     consolidate_every: int
-    """steps between two consolidations"""
-    tasks: int
-    epsilon: float
-    target_follows: bool
+    sync_target: bool
     """whether the target network is decayed together with the transient one, as in the released code, or with its next copy"""
     plain_search: tuple[float, ...]
     permanent_search: tuple[float, ...]
     transient_search: tuple[float, ...]
     decay_search: tuple[float, ...] = DECAYS
 
-    def all(self, hypers: PTHypers, plain: float, multihead: float, large: float) -> dict[str, Contender]:
-        """The contenders of Figure 5, with the step sizes of each."""
+    def all(self, chosen: Mapping[str, float], plain: float, multihead: float, large: float) -> dict[str, Contender]:
+        """The agents of Figure 5, with the step sizes of each."""
         return {
-            "PT-DQN": self.permanent_transient(hypers),
+            "PT-DQN": self.permanent_transient(chosen),
             "DQN": self.plain(plain),
-            "DQN-multihead": self.multihead(multihead),
-            "DQN-large-buffer": self.plain(large, large=True),
-            "Random": self.random(),
+            "DQN-multihead": self.plain(multihead, multihead=True),
+            "DQN-large-buffer": self.plain(large, replay=self.large_replay),
+            "Random": Contender(Random()),
         }
 
-    def random(self) -> Contender:
-        return Contender(random_agent(self.actions), NoHypers(), {"behaviour": "uniform"})
-
-    def plain(self, lr: float, width: float = 1.0, large: bool = False) -> Contender:
-        """DQN, or with a large replay memory."""
-        net = self.network(width, self.actions)
-        training = dataclasses.replace(self.training, replay=self.large_replay) if large else self.training
-        agent = dqn(net, epsilon_greedy(self.epsilon), self.example_obs, training)
-        return Contender(agent, TDHypers(lr), self._form(net, training), {"lr": self.plain_search})
-
-    def multihead(self, lr: float) -> Contender:
-        """DQN with a head per task. It alone is told which task is live, and empties its memory at every switch."""
-        net = self.network(1.0, self.tasks * self.actions)
-        agent = dqn(
-            net, epsilon_greedy(self.epsilon), self.example_obs, self.training, clear_replay(), heads=self.tasks
+    def plain(self, lr: float, width: float = 1.0, **fields: Any) -> Contender:
+        """DQN, with any of its fields changed."""
+        return Contender(
+            DQN(**{"lr": lr, "layers": self.layers(width), **self.shared, **fields}), {"lr": self.plain_search}
         )
-        boundaries_known = "which task is live; the replay memory is emptied at a switch"
-        form = self._form(net, self.training, heads=self.tasks, boundaries_known=boundaries_known)
-        return Contender(agent, TDHypers(lr), form, {"lr": self.plain_search})
 
-    def permanent_transient(self, hypers: PTHypers, width: float = 0.5) -> Contender:
-        """PT-DQN with two networks, each half as wide as DQN's unless told otherwise."""
-        net, training = self.network(width, self.actions), self.training
-        batches = max(1, self.consolidate_every // training.batch - 1)  # as in the released code
-        consolidation = Consolidation(
-            "sgd", buffer=self.consolidate_every, in_order=True, max_batches=batches, cache=True
-        )
-        behaviour = epsilon_greedy(self.epsilon)
-        consolidate_every = Steps(self.consolidate_every)
-        agent = pt_dqn(
-            net, net, behaviour, self.example_obs, training, consolidation, consolidate_every, self.target_follows
-        )
-        form = self._form(
-            net,
-            training,
-            weights=2 * net.size,
-            consolidates=f"every {self.consolidate_every} steps, SGD, one pass in order over the visits since",
-            forgets="all transient weights and biases are multiplied by λ; replay and moments are kept",
-            target="decayed at once" if self.target_follows else "decayed with its next copy",
+    def permanent_transient(self, chosen: Mapping[str, float], width: float = 0.5) -> Contender:
+        """PT-DQN with two networks, each half as wide as DQN's unless said otherwise."""
+        every = self.consolidate_every
+        config = PTDQN(
+            **{"layers": self.layers(width), **self.shared, **chosen},
+            consolidate_every=every,
+            max_batches=max(1, every // self.shared["batch"] - 1),  # as in the released code
+            sync_target=self.sync_target,
         )
         search = {
             "permanent_lr": self.permanent_search,
             "transient_lr": self.transient_search,
             "decay": self.decay_search,
         }
-        return Contender(agent, hypers, form, search)
-
-    def _form(self, net: Network, training: Training, **more: Any) -> dict[str, Any]:
-        return {
-            "network": [f"{name} → {shape}" for name, shape, _ in net.summary],
-            "weights": net.size,
-            "optimizer": training.optimizer,
-            "batch": training.batch,
-            "replay": training.replay,
-            "frames": training.frames,
-            "target_every": training.target_every,
-            "behaviour": f"epsilon-greedy {self.epsilon}",
-            **more,
-        }
+        return Contender(config, search)
 
 
 Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part

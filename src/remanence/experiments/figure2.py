@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import numpy as np
-
 from remanence.agents.base import Agent
-from remanence.agents.linear import Features, one_hot, row_and_column, thresholded_rbf
+from remanence.agents.linear import FeatureConfig, RowAndColumn, Table, ThresholdedRBF
 from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import value_error
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan, shrink
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, StepSizes, claims, contenders, figures
+from remanence.runs.plan import Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds import ContinuousGrid, CornerGrid
 from remanence.worlds.true_values import continuous_grid_truth, corner_grid_truth
@@ -37,13 +36,13 @@ def corner_grid_stream() -> Stream:
     return Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(50), boundaries_known=True)
 
 
-def _corner_grid_plan(features: Features, code: str, buffer: int | None, chosen: StepSizes) -> Plan:
+def _corner_grid_plan(features: FeatureConfig, buffer: int | None, chosen: StepSizes) -> Plan:
     return Plan(
         world=GRID,
         stream=corner_grid_stream(),
-        contenders=contenders(features, code, np.int16(0), buffer, chosen),
+        contenders=contenders(features, buffer, chosen),
         probe=_corner_grid_error,
-        truth="exact (linear solve)",
+        truth={"method": "linear solve"},
     )
 
 
@@ -55,9 +54,9 @@ def _continuous_plan(chosen: StepSizes, truth_episodes: int = TRUTH_EPISODES) ->
     return Plan(
         world=SQUARE,
         stream=Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(200), boundaries_known=True),
-        contenders=contenders(thresholded_rbf(26), "rbf 26x26 > 0.5", np.zeros(2, np.float32), 2**16, chosen),
+        contenders=contenders(ThresholdedRBF(26), 2**16, chosen),
         probe=lambda agent: value_error(agent, continuous_grid_truth(SQUARE, GOAL_REWARDS, truth_episodes)),
-        truth=f"Monte Carlo, {truth_episodes} episodes per point",
+        truth={"method": "monte carlo", "episodes": truth_episodes},
         round_steps=16,
     )
 
@@ -88,8 +87,8 @@ def _panel(
     )
 
 
-_tabular = partial(_corner_grid_plan, one_hot(25), "one-hot", None, TABULAR)
-_linear = partial(_corner_grid_plan, row_and_column(5), "row and column", 4096, LINEAR)
+_tabular = partial(_corner_grid_plan, Table(), None, TABULAR)
+_linear = partial(_corner_grid_plan, RowAndColumn(5), 4096, LINEAR)
 
 EXPERIMENTS = (
     _panel(

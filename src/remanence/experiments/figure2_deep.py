@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
-from remanence.agents.behaviour import uniform
-from remanence.agents.composition import index_rows
-from remanence.agents.dqn import Consolidation, Training
-from remanence.agents.networks import Conv, Flatten, MaxPool, Relu, precomputed_inputs
-from remanence.agents.td import PREDICTION
+from remanence.agents.configs import DeepPTTD, DeepTD
+from remanence.agents.networks import Conv, Flatten, MaxPool, Relu
 from remanence.core.types import Episodes
 from remanence.engine.probes import value_error
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan, shrink
-from remanence.experiments.deep import DeepStepSizes, prediction_head, rooms_trunk, semi_continual
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
+from remanence.experiments.deep import PREDICTION_HEAD, DeepStepSizes, rooms_trunk, semi_continual
 from remanence.experiments.figure2 import GRID
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, claims, figures
+from remanence.runs.plan import Plan, shrink
 from remanence.streams import RandomOrder, Stream, cyclic
-from remanence.worlds import ITEM_ROOMS_TASKS, corner_grid_pictures, item_rooms
+from remanence.worlds import ITEM_ROOMS_TASKS, CornerGrid as PictureGrid, item_rooms
 from remanence.worlds.true_values import corner_grid_truth, rooms_truth
 
 IMAGE_TASKS = 10 * GOAL_REWARDS  # "to diminish the noise due to the random initialization"
@@ -31,32 +27,33 @@ ROOMS_SEARCH = {
     "permanent": (3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6),
     "transient": (3e-2, 1e-2, 3e-3, 1e-3, 3e-4),
 }
+NETWORK = {
+    "layers": PREDICTION_HEAD,
+    "output_init": "small",
+    "optimizer": "sgd",
+    "replay": REPLAY,
+    "target_every": None,
+}
 IMAGE = DeepStepSizes(plain=3e-2, reset=3e-2, permanent=3e-4, transient=1e-2)
 ITEM_ROOMS = DeepStepSizes(plain=3e-3, reset=3e-2, permanent=1e-3, transient=1e-2)
 
 
 def _image_plan(episodes_per_task: int) -> Plan:
-    pictures = corner_grid_pictures(GRID) / 255.0
-    trunk = precomputed_inputs([Conv(8), Relu(), MaxPool(2), Conv(8), Relu(), Flatten()], pictures)
+    world = PictureGrid(GRID.size, GRID.discount)
     contenders = semi_continual(
-        "TD",
-        PREDICTION,
-        trunk,
-        prediction_head(trunk.output[0]),
-        uniform(GRID.num_actions),
-        np.int16(0),
-        Training(replay=REPLAY),
-        Consolidation(buffer=REPLAY, min_batches=100, max_batches=100),
+        DeepTD,
+        DeepPTTD,
+        {**NETWORK, "trunk": (Conv(8), Relu(), MaxPool(2), Conv(8), Relu(), Flatten())},
+        {"buffer": REPLAY, "in_order": False, "min_batches": 100, "max_batches": 100},
         IMAGE,
         IMAGE_SEARCH,
-        wrap=index_rows,
     )
     return Plan(
-        world=GRID,
+        world=world,
         stream=Stream(IMAGE_TASKS, cyclic(4, 10), Episodes(episodes_per_task), boundaries_known=True),
         contenders=contenders,
-        probe=lambda agent: value_error(agent, corner_grid_truth(GRID, IMAGE_TASKS)),
-        truth="exact (linear solve)",
+        probe=lambda agent: value_error(agent, corner_grid_truth(world, IMAGE_TASKS)),
+        truth={"method": "linear solve"},
         round_steps=4,
         lanes_at_once=60,
     )
@@ -66,16 +63,11 @@ def _rooms_plan(released: bool) -> Plan:
     frames = 4 if released else 1
     world = item_rooms(encoding="minigrid" if released else "things", released=released)
     tasks = (2 if released else 1) * ITEM_ROOMS_TASKS
-    trunk = rooms_trunk(world.obs_shape[-1] * frames)
     contenders = semi_continual(
-        "TD",
-        PREDICTION,
-        trunk,
-        prediction_head(trunk.output[0]),
-        uniform(world.num_actions),
-        np.zeros(world.obs_shape, bool),
-        Training(replay=REPLAY, frames=frames),
-        Consolidation(buffer=REPLAY, in_order=True, max_batches=None),
+        DeepTD,
+        DeepPTTD,
+        {**NETWORK, "trunk": rooms_trunk(), "frames": frames},
+        {"buffer": REPLAY},
         ITEM_ROOMS,
         ROOMS_SEARCH,
     )
@@ -84,7 +76,7 @@ def _rooms_plan(released: bool) -> Plan:
         stream=Stream(tasks, RandomOrder(6 if released else 10), Episodes(75), boundaries_known=True),
         contenders=contenders,
         probe=lambda agent: value_error(agent, rooms_truth(world, tasks, frames=frames)),
-        truth="Monte Carlo, 2048 rollouts from each of 256 states of the simulator",
+        truth={"method": "monte carlo", "rollouts": 2048, "states": 256},
         round_steps=16,
         lanes_at_once=60,
     )

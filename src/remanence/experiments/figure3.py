@@ -8,19 +8,19 @@ from functools import partial
 import altair as alt
 import numpy as np
 
-from remanence.agents import AT_SWITCH, Agent, ConsolidateEvery, PTHypers, TDHypers, pt_q, q_learning
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.linear import linear, one_hot
+from remanence.agents.base import Agent
+from remanence.agents.configs import PTQ, Q
 from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import episode_return, value_maps
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.policies import policy_maps
 from remanence.results.claims import Claim, claim, lower
 from remanence.results.continual import of_run
 from remanence.results.store import Results
 from remanence.results.summary import auc
+from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.theory import optimal_values
 from remanence.worlds import SlipperyGrid
@@ -38,21 +38,13 @@ STEP_SIZES = (0.8, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
 PERMANENT_STEP_SIZES = (0.8, 0.5, 0.3, 0.1, 0.05, 0.01, 0.005, 0.001)
 TRANSIENT_STEP_SIZES = (0.8, 0.5, 0.3, 0.1, 0.05, 0.01)
 
-VALUE = linear(one_hot(GRID.num_states), outputs=GRID.num_actions)
-BEHAVIOUR = epsilon_greedy(EPSILON)
-FORM = {"features": "one-hot", "behaviour": f"epsilon-greedy {EPSILON}, random ties"}
-
 
 def swapping_stream(segments: int, boundaries_known: bool) -> Stream:
     return Stream(SWAPPED_REWARDS, cyclic(2, segments), Episodes(SPAN), boundaries_known)
 
 
 def plain_q(lr: float) -> Contender:
-    return Contender(q_learning(VALUE, BEHAVIOUR), TDHypers(lr), FORM, {"lr": STEP_SIZES})
-
-
-def make_pt_q(consolidate_every: ConsolidateEvery, buffer: int | None = None, clear: bool = True) -> Agent:
-    return pt_q(VALUE, BEHAVIOUR, np.int16(0), buffer, consolidate_every, clear)
+    return Contender(Q(lr=lr, epsilon=EPSILON), {"lr": STEP_SIZES})
 
 
 def returns(_: Agent) -> Probe:
@@ -67,21 +59,14 @@ def _plan(segments: int) -> Plan:
         stream=swapping_stream(segments, boundaries_known=True),
         contenders={
             "Q": plain_q(0.5),
-            "Q-reset": Contender(
-                q_learning(VALUE, BEHAVIOUR, reset=True),
-                TDHypers(0.1),
-                {**FORM, "reset": "at told switches"},
-                {"lr": STEP_SIZES},
-            ),
+            "Q-reset": Contender(Q(lr=0.1, epsilon=EPSILON, reset=True), {"lr": STEP_SIZES}),
             "PT-Q": Contender(
-                make_pt_q(AT_SWITCH),
-                PTHypers(0.01, 0.5, 0.0),
-                {**FORM, "consolidates": "at told switches, one pass over all visits"},
+                PTQ(permanent_lr=0.01, transient_lr=0.5, decay=0.0, consolidate_every=None, epsilon=EPSILON),
                 {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": TRANSIENT_STEP_SIZES},
             ),
         },
         probe=returns,
-        truth="optimal values by value iteration",
+        truth={"method": "value iteration"},
         max_steps=MAX_STEPS,
         maps=lambda agent: value_maps(agent, np.arange(GRID.num_states, dtype=np.int32)),
         map_windows=(SPAN, SPAN + 1, 2 * SPAN, 2 * SPAN + 1, segments * SPAN),

@@ -5,18 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 import altair as alt
-import numpy as np
 
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.dqn import Consolidation, Training
-from remanence.agents.td import CONTROL
+from remanence.agents.configs import DQN, PTDQN
 from remanence.core.types import Episodes
 from remanence.engine.probes import episode_return
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment, Plan, shrink
-from remanence.experiments.deep import DeepStepSizes, control_head, rooms_trunk, semi_continual
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
+from remanence.experiments.deep import CONTROL_HEAD, DeepStepSizes, rooms_trunk, semi_continual
 from remanence.experiments.figure3 import EPSILON, RETURN, control_claims
 from remanence.report.figures import Line, learning_curves
 from remanence.results.store import Results
+from remanence.runs.plan import Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds import TWO_ROOMS_TASKS, two_rooms
 
@@ -32,16 +30,19 @@ SEARCH = {
 
 def _plan(frames: int = 4) -> Plan:
     world = two_rooms()
-    trunk = rooms_trunk(world.obs_shape[-1] * frames)
     contenders = semi_continual(
-        "DQN",
-        CONTROL,
-        trunk,
-        control_head(trunk.output[0], world.num_actions),
-        epsilon_greedy(EPSILON),
-        np.zeros(world.obs_shape, bool),
-        Training(optimizer="adam", replay=100_000, target_every=200, frames=frames),
-        Consolidation(optimizer="adam", buffer=100_000, max_batches=100),
+        DQN,
+        PTDQN,
+        {
+            "trunk": rooms_trunk(),
+            "layers": CONTROL_HEAD,
+            "output_init": "small",
+            "replay": 100_000,
+            "target_every": 200,
+            "epsilon": EPSILON,
+            "frames": frames,
+        },
+        {"permanent_optimizer": "adam", "buffer": 100_000, "in_order": False, "max_batches": 100},
         CHOSEN,
         SEARCH,
     )
@@ -50,7 +51,6 @@ def _plan(frames: int = 4) -> Plan:
         stream=Stream(TWO_ROOMS_TASKS, cyclic(2, 5), Episodes(500), boundaries_known=True),
         contenders=contenders,
         probe=lambda _: episode_return(),
-        truth="none needed",
         round_steps=8,
         lanes_at_once=60,
     )

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import altair as alt
 import numpy as np
 
-from remanence.agents import PTHypers
+from remanence.agents.configs import PTQ
 from remanence.core.types import Episodes
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.figure3 import (
-    FORM,
+    EPSILON,
     GRID,
     MAX_STEPS,
     PERMANENT_STEP_SIZES,
     RETURN,
     TRANSIENT_STEP_SIZES,
-    make_pt_q,
     plain_q,
     returns,
     swapping_stream,
@@ -26,6 +26,7 @@ from remanence.report.panels.plane import cell_curves, plane_heatmap, plane_line
 from remanence.results.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, UNDECIDED, Claim, Finding, claim, is_negative
 from remanence.results.store import Results
 from remanence.results.summary import auc
+from remanence.runs.plan import Contender, Plan, shrink
 
 INTERVALS = (1, 5, 10, 25, 100)
 DECAYS = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -57,25 +58,15 @@ def cell_name(k: int, decay: float) -> str:
 
 
 def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool) -> Plan:
-    """All cells of one period share an agent, hence a compiled program: λ is only a number."""
+    """All cells of one period share a compiled program: λ is only a number."""
     contenders = {"Q": plain_q(Q_STEP_SIZE)}
     for k in INTERVALS:
+        fields: dict[str, Any] = {"consolidate_every": Episodes(k), "epsilon": EPSILON}
         if released:
-            agent = make_pt_q(Episodes(k, lead=1), RELEASED_BUFFER, clear=False)
-            form = {
-                **FORM,
-                "consolidates": f"before every {k} episodes",
-                "buffer": RELEASED_BUFFER,
-                "cleared": False,
-            }
-        else:
-            agent = make_pt_q(Episodes(k))
-            form = {**FORM, "consolidates": f"after every {k} episodes, one pass over all visits"}
+            fields |= {"consolidate_every": Episodes(k, lead=1), "buffer": RELEASED_BUFFER, "clear_buffer": False}
         for decay, (permanent, transient) in zip(DECAYS, step_sizes[k], strict=True):
             contenders[cell_name(k, decay)] = Contender(
-                agent,
-                PTHypers(permanent, transient, decay),
-                form,
+                PTQ(permanent_lr=permanent, transient_lr=transient, decay=decay, **fields),
                 {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": TRANSIENT_STEP_SIZES},
             )
     return Plan(
@@ -83,7 +74,7 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
         stream=swapping_stream(segments=10, boundaries_known=False),
         contenders=contenders,
         probe=returns,
-        truth="optimal values by value iteration",
+        truth={"method": "value iteration"},
         max_steps=MAX_STEPS,
         meet_at=0.5 if released else 0.2,
     )

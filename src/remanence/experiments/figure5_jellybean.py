@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from functools import partial
 
 import altair as alt
 import jax
@@ -12,18 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import Agent, PTHypers
-from remanence.agents.dqn import Training
-from remanence.agents.networks import Network, mlp
+from remanence.agents.base import Agent
+from remanence.agents.networks import Dense, Flatten, Layer, Relu
 from remanence.core.types import Steps
 from remanence.engine.life import Probe, ProbeInput
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
+from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBean, preset
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
@@ -34,7 +33,7 @@ REWARDS = np.array([[2.0, 0.1, -1.0], [-1.0, 0.1, 2.0]], np.float32)  # blue, gr
 SWITCH, SEGMENTS, WINDOW = 150_000, 14, 10_000
 FRAMES, CONSOLIDATE_EVERY = 4, 10_000
 WIDTHS = (512, 256, 128)
-CHOSEN = PTHypers(permanent_lr=1e-7, transient_lr=1e-3, decay=0.75)
+CHOSEN = {"permanent_lr": 1e-7, "transient_lr": 1e-3, "decay": 0.75}
 
 # Step sizes searched, and rewards per step printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5)
@@ -54,9 +53,9 @@ _PAPER_PLAIN = {
 PAPER_VALUES = paper_tables(_PAPER_PT, STEP_SIZES, _PAPER_PLAIN, STEP_SIZES)
 
 
-def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:
-    """The paper's network with `width` times as many units in each hidden layer."""
-    return mlp((world.num_bits * FRAMES,), tuple(int(units * width) for units in WIDTHS), outputs)
+def layers(width: float) -> tuple[Layer, ...]:
+    """The hidden layers of the paper's network with `width` times as many units in each."""
+    return (Flatten(), *(layer for units in WIDTHS for layer in (Dense(int(units * width)), Relu())))
 
 
 def _main_contenders(make: Continual) -> dict[str, Contender]:
@@ -64,9 +63,7 @@ def _main_contenders(make: Continual) -> dict[str, Contender]:
 
 
 def _decay_contenders(make: Continual) -> dict[str, Contender]:
-    agents = {
-        f"PT-DQN λ={decay:g}": make.permanent_transient(dataclasses.replace(CHOSEN, decay=decay)) for decay in DECAYS
-    }
+    agents = {f"PT-DQN λ={decay:g}": make.permanent_transient({**CHOSEN, "decay": decay}) for decay in DECAYS}
     return {**agents, "DQN": make.plain(1e-4)}
 
 
@@ -84,19 +81,22 @@ def jellybean_plan(
     segments: int = SEGMENTS,
     seeds: int = 30,
     consolidate_every: int = CONSOLIDATE_EVERY,
-    target_follows: bool = False,
+    sync_target: bool = False,
 ) -> Plan:
     world = JellyBeanWorld(rules)
     make = Continual(
-        network=partial(network, world),
-        actions=world.num_actions,
-        example_obs=world.example_obs,
-        training=Training("adam", batch=64, replay=8_000, target_every=200, frames=FRAMES),
+        layers=layers,
+        shared={
+            "output_init": "small",
+            "batch": 64,
+            "replay": 8_000,
+            "target_every": 200,
+            "frames": FRAMES,
+            "epsilon": 0.1,
+        },
         large_replay=250_000,
         consolidate_every=consolidate_every,
-        tasks=len(REWARDS),
-        epsilon=0.1,
-        target_follows=target_follows,
+        sync_target=sync_target,
         plain_search=STEP_SIZES,
         permanent_search=PERMANENT_STEP_SIZES,
         transient_search=STEP_SIZES,
@@ -106,7 +106,6 @@ def jellybean_plan(
         stream=Stream(REWARDS, cyclic(2, segments), Steps(SWITCH), boundaries_known=False),
         contenders=contenders(make),
         probe=lambda _: rates(rules),
-        truth="none needed",
         seeds=seeds,
         round_steps=200,
         lanes_at_once=60,
@@ -155,7 +154,7 @@ def _shrunk(contenders: Field) -> Plan:
 def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict[str, Callable[[], Plan]]:
     return {
         PAPER: lambda: jellybean_plan(preset("paper"), contenders, segments, seeds),
-        RELEASED: lambda: jellybean_plan(preset("released"), contenders, segments, seeds, target_follows=True),
+        RELEASED: lambda: jellybean_plan(preset("released"), contenders, segments, seeds, sync_target=True),
         SMOKE: lambda: _shrunk(contenders),
     }
 

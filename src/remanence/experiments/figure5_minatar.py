@@ -11,18 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import PTHypers
-from remanence.agents.dqn import Training
-from remanence.agents.networks import Conv, Dense, Flatten, Network, Relu, sequence
+from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu
 from remanence.core.types import Steps
 from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns
-from remanence.experiments.base import PAPER, RELEASED, SMOKE, Contender, Experiment, Plan, shrink
+from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import Continual, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
 from remanence.results.claims import Claim
 from remanence.results.store import Results
+from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import RandomOrder, Stream
 from remanence.worlds import MinAtarGames
 
@@ -30,7 +29,7 @@ RETURN, AVERAGE, GAME = "return", "return_average", "game"
 SWITCH, SEGMENTS, WINDOW = 500_000, 7, 5_000
 CONSOLIDATE_EVERY = 50_000
 FILTERS, RELEASED_FILTERS, UNITS = 16, 32, 256
-CHOSEN = PTHypers(permanent_lr=1e-8, transient_lr=1e-4, decay=0.75)
+CHOSEN = {"permanent_lr": 1e-8, "transient_lr": 1e-4, "decay": 0.75}
 
 # Step sizes searched, and areas under the curve printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-3, 1e-4, 1e-5, 1e-6)
@@ -48,31 +47,29 @@ _PAPER_PLAIN = {
 PAPER_VALUES = paper_tables(_PAPER_PT, TRANSIENT_STEP_SIZES, _PAPER_PLAIN, STEP_SIZES)
 
 
-def network(world: MinAtarGames, filters: int, width: float, outputs: int) -> Network:
-    """One convolution and one hidden layer, with `width` times the units of each; starts as PyTorch does."""
-    layers = [Conv(int(filters * width), 3, "uniform"), Relu(), Flatten()]
-    layers += [Dense(int(UNITS * width), "uniform"), Relu(), Dense(outputs, "uniform")]
-    return sequence(layers, world.obs_shape)
+def layers(filters: int, width: float) -> tuple[Layer, ...]:
+    """One convolution and one hidden layer, with `width` times the units of each; they start as PyTorch's do."""
+    return (
+        Conv(int(filters * width), 3, "uniform"),
+        Relu(),
+        Flatten(),
+        Dense(int(UNITS * width), "uniform"),
+        Relu(),
+    )
 
 
 def _contenders(make: Continual) -> dict[str, Contender]:
     return make.all(CHOSEN, plain=1e-5, multihead=1e-5, large=1e-4)
 
 
-def minatar_plan(
-    filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EVERY, target_follows: bool = False
-) -> Plan:
+def minatar_plan(filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EVERY, sync_target: bool = False) -> Plan:
     world = MinAtarGames(ramping=False)
     make = Continual(
-        network=partial(network, world, filters),
-        actions=world.num_actions,
-        example_obs=np.zeros(world.obs_shape, bool),
-        training=Training("adam", batch=64, replay=100_000, target_every=1000, implicit_next=True),
+        layers=partial(layers, filters),
+        shared={"batch": 64, "replay": 100_000, "target_every": 1000, "implicit_next": True, "epsilon": 0.1},
         large_replay=500_000,
         consolidate_every=consolidate_every,
-        tasks=len(world.games),
-        epsilon=0.1,
-        target_follows=target_follows,
+        sync_target=sync_target,
         plain_search=STEP_SIZES,
         permanent_search=PERMANENT_STEP_SIZES,
         transient_search=TRANSIENT_STEP_SIZES,
@@ -88,7 +85,6 @@ def minatar_plan(
         ),
         contenders=_contenders(make),
         probe=lambda _: _returns,
-        truth="none needed",
         round_steps=200,
         lanes_at_once=60,
         window=WINDOW,
@@ -108,7 +104,7 @@ def _smoke() -> Plan:
 
 PLANS: dict[str, Callable[[], Plan]] = {
     PAPER: minatar_plan,
-    RELEASED: lambda: minatar_plan(RELEASED_FILTERS, target_follows=True),
+    RELEASED: lambda: minatar_plan(RELEASED_FILTERS, sync_target=True),
     SMOKE: _smoke,
 }
 

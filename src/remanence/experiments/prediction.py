@@ -7,16 +7,14 @@ from functools import partial
 
 import altair as alt
 import numpy as np
-from jax.typing import ArrayLike
 
-from remanence.agents import PTHypers, TDHypers, pt_td, td
-from remanence.agents.behaviour import uniform
-from remanence.agents.linear import Features, linear
-from remanence.experiments.base import Contender
+from remanence.agents.configs import PTTD, TD
+from remanence.agents.linear import FeatureConfig
 from remanence.report.figures import Line, learning_curves
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc, segment_ends
+from remanence.runs.plan import Contender
 from remanence.worlds.grids.corner import CORNER_TASKS
 
 GOAL_REWARDS = CORNER_TASKS
@@ -38,24 +36,16 @@ class StepSizes:
     transient: float
 
 
-def contenders(
-    features: Features, code: str, example_obs: ArrayLike, buffer: int | None, chosen: StepSizes
-) -> dict[str, Contender]:
+def contenders(features: FeatureConfig, buffer: int | None, chosen: StepSizes) -> dict[str, Contender]:
     """TD, TD-reset and PT-TD over the same features, under the uniformly random policy."""
-    value, behaviour = linear(features), uniform(4)
-    form = {"features": code, "behaviour": "uniform"}
     single = {"lr": STEP_SIZES}
     double = {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": STEP_SIZES}
+    permanent, transient = chosen.permanent, chosen.transient
     return {
-        "TD": Contender(td(value, behaviour), TDHypers(chosen.td), form, single),
-        "TD-reset": Contender(
-            td(value, behaviour, reset=True), TDHypers(chosen.td_reset), {**form, "reset": "at told switches"}, single
-        ),
+        "TD": Contender(TD(lr=chosen.td, features=features), single),
+        "TD-reset": Contender(TD(lr=chosen.td_reset, features=features, reset=True), single),
         "PT-TD": Contender(
-            pt_td(value, behaviour, example_obs, buffer),
-            PTHypers(chosen.permanent, chosen.transient, 0.0),
-            {**form, "consolidates": "at told switches, one pass over all visits", "buffer": buffer},
-            double,
+            PTTD(permanent_lr=permanent, transient_lr=transient, features=features, buffer=buffer), double
         ),
     }
 

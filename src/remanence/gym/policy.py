@@ -9,7 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,32 +18,36 @@ import jax.numpy as jnp
 import numpy as np
 
 from remanence import __version__
-from remanence.agents.configs import CONFIGS, AgentConfig, BuiltAgent
+from remanence.agents.base import Agent, AgentConfig, hypers_of
+from remanence.agents.configs import KINDS
+from remanence.agents.replay import join_frames
+from remanence.core.describe import KIND, from_json, to_json
 from remanence.core.errors import UserError, disk_errors
 from remanence.core.prng import make_key
 from remanence.core.tree_utils import named_leaves
 from remanence.core.types import TaskObs
 from remanence.gym.spaces import Spaces
 
-FORMAT = 1
+FORMAT = 2
 ABOUT = "about"  # the array that holds everything but weights, as JSON
-WEIGHTS = ("permanent", "transient")  # the fields of an agent's state that decide what it believes
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """An agent as it was at the end of a life. It learns no more."""
+    """What an agent has learned at the end of its training. It learns no more."""
 
     name: str
-    built: BuiltAgent
+    config: AgentConfig
     spaces: Spaces
     tasks: int
     state: Any
-    """of the agent; of agents in parts, the weights alone"""
-    config: Any = None
-    """None for an agent of the user's own: it can act, but only its maker can save it"""
+    """the part of the agent's state that it needs to act (`Agent.policy_state`)"""
     about: dict[str, Any] = field(default_factory=dict)
     """where it comes from"""
+
+    @cached_property
+    def agent(self) -> Agent:
+        return self.config.build(self.spaces.env_spec(self.tasks))
 
     def act(
         self, obs: Any, greedy: bool = True, task: int | None = None, rng: np.random.Generator | None = None
@@ -51,43 +55,42 @@ class Policy:
         """An action for one observation of the environment.
 
         Args:
-            greedy: a best action, the first of several; else as the agent behaved in its life, with `rng` for its luck.
+            obs: an observation; for an agent that stacks frames, its last `frames` observations, oldest first.
+            greedy: a best action, the first of several; else as the agent behaves while it learns, with `rng` as source of chance.
             task: which task is live, for an agent that has a head for each.
         """
-        seen, many = self.spaces.encode_many(obs)
+        seen, many = self._encoded(obs)
         if many:
             raise UserError(f"act takes one observation, of shape {self.spaces.env_shape}; got {np.shape(obs)}")
         if greedy:
-            action = self.values(obs, task)["value"].argmax()
-        else:
-            rng = np.random.default_rng() if rng is None else rng
-            shown = (
-                TaskObs(jnp.asarray(seen[0]), jnp.int32(self._head(task))) if self.built.agent.task_aware else seen[0]
-            )
-            key = make_key(int(rng.integers(2**32)))
-            action = _compiled(self.built.agent.act)(self.state, self.built.hypers, shown, key)
+            return int(self.values(obs, task)["value"].argmax()) + self.spaces.first_action
+        if self._frames > 1:
+            raise UserError("an agent that stacks frames acts greedily here: leave greedy=False out")
+        rng = np.random.default_rng() if rng is None else rng
+        shown = TaskObs(jnp.asarray(seen[0]), jnp.int32(self._head(task))) if self.agent.task_aware else seen[0]
+        key = make_key(int(rng.integers(2**32)))
+        action = _compiled(self.agent.act)(self.state, hypers_of(self.config), shown, key)
         return int(action) + self.spaces.first_action
 
     def values(self, obs: Any, task: int | None = None) -> dict[str, np.ndarray]:
-        """What the agent believes each action is worth, by part: "value", and for PT agents "permanent" and "transient".
+        """The value of each action, by part: "value", and for PT agents "permanent" and "transient".
 
         Each [actions] for one observation, [n, actions] for many.
         """
-        seen, many = self.spaces.encode_many(obs)
-        believed = _many(self.built.agent.inspect)(self.state, seen)
-        parts = {part: np.asarray(values) for part, values in believed.items()}
+        seen, many = self._encoded(obs)
+        parts = {part: np.asarray(values) for part, values in _many(self.agent.inspect)(self.state, seen).items()}
         return {part: self._of_task(values if many else values[0], task) for part, values in parts.items()}
 
     def save(self, path: str | Path) -> Path:
         """Writes the policy to a file, for `remanence.load_policy`."""
         path = Path(path)
-        if self.config is None:
-            raise UserError(f"'{self.name}' is an agent of your own: keep its state (policy.state) in your own way")
         about = {
             "format": FORMAT,
             "remanence": __version__,
             "name": self.name,
-            "recipe": {"kind": type(self.config).__name__, **dataclasses.asdict(self.config)},
+            "config": to_json(self.config)
+            if type(self.config).__name__ in KINDS
+            else {KIND: type(self.config).__name__},
             "spaces": dataclasses.asdict(self.spaces),
             "tasks": self.tasks,
             **self.about,
@@ -104,8 +107,27 @@ class Policy:
                 partial.unlink(missing_ok=True)
         return path
 
+    @property
+    def _frames(self) -> int:
+        return getattr(self.config, "frames", 1)
+
+    def _encoded(self, obs: Any) -> tuple[np.ndarray, bool]:
+        """[n, *input] one input or many, and whether there were many."""
+        if self._frames == 1:
+            return self.spaces.encode_many(obs)
+        wanted = (self._frames, *self.spaces.env_shape)
+        array = np.asarray(obs)
+        if array.shape not in (wanted, (len(array), *wanted)):
+            raise UserError(
+                f"this agent stacks {self._frames} frames: give the last {self._frames} observations, oldest first, as an array of "
+                f"shape {wanted}; got {array.shape}"
+            )
+        stacks = array[None] if array.shape == wanted else array
+        encoded = np.stack([self.spaces.encode_many(stack)[0] for stack in stacks])
+        return np.asarray(join_frames(jnp.asarray(encoded))), array.shape != wanted
+
     def _of_task(self, values: np.ndarray, task: int | None) -> np.ndarray:
-        if not self.built.agent.task_aware:
+        if not self.agent.task_aware:
             return values
         return values.reshape(*values.shape[:-1], self.tasks, -1)[..., self._head(task), :]
 
@@ -115,8 +137,11 @@ class Policy:
         return task
 
 
-def load_policy(path: str | Path) -> Policy:
-    """A policy as `Policy.save` wrote it."""
+def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
+    """A policy as `Policy.save` wrote it.
+
+    Args: agent: the configuration of an agent of your own, or one with functions in it: a file holds no code.
+    """
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no policy at '{path}'")
@@ -126,12 +151,12 @@ def load_policy(path: str | Path) -> Policy:
         about = json.loads(str(arrays.pop(ABOUT)))
         if about.pop("format") != FORMAT:
             raise UserError(f"'{path}' was saved by another version of remanence ({about['remanence']})")
-        told = about.pop("recipe")
-        config: AgentConfig = _rebuilt(CONFIGS[told.pop("kind")], told)
-        spaces: Spaces = _rebuilt(Spaces, about.pop("spaces"))
+        config = agent or _config(about.pop("config"), path)
+        about.pop("config", None)
+        spaces = Spaces(**{name: _tuple(value) for name, value in about.pop("spaces").items()})
         name, tasks = about.pop("name"), about.pop("tasks")
-        built = config.build(spaces, tasks)
-        form = jax.eval_shape(lambda: weights_of(built.agent.init(jax.random.key(0), built.hypers)))
+        built = config.build(spaces.env_spec(tasks))
+        form = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
         leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(form)]
         fits = all(
             (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
@@ -151,17 +176,22 @@ def load_policy(path: str | Path) -> Policy:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        raise UserError(f"'{path}' is no policy saved by remanence, or it is damaged") from error
+        raise UserError(f"'{path}' is no policy saved by remanence for this agent, or it is damaged") from error
     state = jax.tree.unflatten(jax.tree.structure(form), leaves)
-    return Policy(name, built, spaces, tasks, state, config, about)
+    return Policy(name, config, spaces, tasks, state, about)
 
 
-def weights_of(state: Any) -> Any:
-    """What of an agent's state decides what it believes: not the memories it learns from."""
-    fields = getattr(state, "_fields", ())
-    if not set(WEIGHTS) <= set(fields):
-        return state
-    return state._replace(**{name: () for name in fields if name not in WEIGHTS})
+def _config(described: dict[str, Any], path: Path) -> AgentConfig:
+    if described.get(KIND) not in KINDS:
+        raise UserError(
+            f"'{path}' is the policy of an agent of your own ({described.get(KIND)}): give its configuration, "
+            "load_policy(path, agent=…)"
+        )
+    return from_json(described, KINDS)
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 _compiled = lru_cache(maxsize=64)(jax.jit)  # once for each agent
@@ -171,8 +201,3 @@ _compiled = lru_cache(maxsize=64)(jax.jit)  # once for each agent
 def _many(inspect: Callable[[Any, Any], dict]) -> Callable[[Any, Any], dict]:
     """`inspect` for many observations at once, compiled once for each agent."""
     return jax.jit(jax.vmap(inspect, in_axes=(None, 0)))
-
-
-def _rebuilt(kind: type, values: dict[str, Any]) -> Any:
-    """A dataclass from JSON, where tuples have become lists."""
-    return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in values.items()})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,14 +17,12 @@ from remanence.results.schema import curve_rows
 from remanence.schedules import Schedule
 
 
-def numbers_of(hypers: Hypers) -> dict[str, float]:
+def numbers_of(hypers: Any) -> dict[str, float]:
     """Hyper-parameters by name, where they have names."""
-    if not dataclasses.is_dataclass(hypers):
-        return {}
-    return {field.name: float(getattr(hypers, field.name)) for field in dataclasses.fields(hypers)}
+    return {name: float(value) for name, value in vars(hypers).items()} if isinstance(hypers, Hypers) else {}
 
 
-def lane_row(lane: int, contender: str, seed: int, hypers: Hypers, outcome: Outcome, row: int, weights: Any) -> dict:
+def lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any) -> dict:
     """One row of `lanes`."""
     sound = all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(weights) if leaf.dtype.kind == "f")
     return {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.core.types import EnvSpec, ObsSpec
 
 DISCRETE, VECTOR, IMAGE = "number", "vector", "image"
 CHANNELS = (1, 3, 4)  # of pictures: tells where the channels are
@@ -36,6 +37,11 @@ class Spaces:
     channels_first: bool = False
     max_value: int = 255
     """the largest value of images of bytes"""
+
+    def env_spec(self, tasks: int, discount: float = 0.99) -> EnvSpec:
+        """What agents must know of the environment."""
+        obs = ObsSpec(self.shape, self.dtype, self.states, self.max_value)
+        return EnvSpec(obs, self.actions, tasks, discount)
 
     def encode(self, obs: Any) -> np.ndarray:
         """One observation as agents see it: a copy, as environments may write the next one into the same array."""

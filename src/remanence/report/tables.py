@@ -22,6 +22,27 @@ BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 24
 COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 
 
+def configuration_table(configs: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Every field of every agent's configuration, as `--set AGENT.FIELD=VALUE` names and reads it."""
+    names = list(configs)
+    table = Table("field", *names, box=None, header_style="bold")
+    for field in dict.fromkeys(field for config in configs.values() for field in config):
+        table.add_row(field, *(_written(configs[name][field]) if field in configs[name] else "" for name in names))
+    return table
+
+
+def _written(value: Any) -> str:
+    """A value of a configuration as it is typed: numbers, texts, None, and calls such as `Dense(64)`."""
+    if isinstance(value, dict) and "kind" in value:
+        arguments = ", ".join(f"{name}={_written(one)}" for name, one in value.items() if name != "kind")
+        return f"{value['kind']}({arguments})"
+    if isinstance(value, list):
+        return f"({', '.join(map(_written, value))}{',' if len(value) == 1 else ''})"
+    if isinstance(value, dict):
+        return str(value.get("function", value))
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
 def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
     """Area under the curve per contender for the metrics a reader looks at first."""
     metrics = results.first_metrics(primary_metrics)
@@ -74,7 +95,7 @@ def progress_table(groups: Sequence[GroupDirectory], primary_metrics: Sequence[s
         ago = timedelta(seconds=round(time.time() - status["time"]))
         table.add_row(
             f"{status['label']} (group {status['group']})",
-            f"{status['pages'] / status['of']:.0%}",
+            f"{status['windows'] / status['of']:.0%}",
             f"{status['steps_per_second']:,.0f}",
             f"{ago} ago",
             _mean_curve(curves, primary_metrics) if len(curves) else "no checkpoint yet",

@@ -7,8 +7,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from remanence.experiments.base import Experiment, Plan
+    from remanence.experiments.base import Experiment
     from remanence.results.store import Results
+    from remanence.runs.plan import Plan
 
 MAX_IN_TABLE = 8  # contenders whose continual metrics fit a terminal
 

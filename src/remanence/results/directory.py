@@ -241,7 +241,7 @@ def keep(results: Results, path: Path) -> Path:
         directory.add({name: table for name, table in tables.items() if len(table)})
         for lane, name, seed in results.lanes.select("lane", "contender", "seed").iter_rows():
             policy = results.policies.get((name, seed))
-            if policy is not None and policy.config is not None:
+            if policy is not None:
                 policy.save(path / POLICIES / f"{lane}.npz")
         directory.replace("description.json", results.description, lasting=True)
     return path

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any
 import cloudpickle
 from rich.console import Console
 
+from remanence.agents.base import program_of
 from remanence.core.errors import Stopped, UserError
 from remanence.engine.lanes import Driver
 from remanence.runs import signals
@@ -66,14 +67,14 @@ def workers(execution: Execution) -> int:
 
 
 def _one_by_one(works: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
-    drivers: dict[int, Driver] = {}  # groups that share an agent share its compiled program
+    drivers: dict[Hashable, Driver] = {}  # groups of one program share what was compiled
     for work in works:
         _stop_if(asked_to_stop())
-        agent = work.group.agent
-        if id(agent) not in drivers:
-            drivers[id(agent)] = make_driver(work.plan, agent)
+        program = program_of(work.group.config)
+        if program not in drivers:
+            drivers[program] = make_driver(work.plan, work.group.config)
         with track(console, work.group.label, work.windows) as advance:
-            live(work, drivers[id(agent)], asked_to_stop, advance, partial(_warn, console))
+            live(work, drivers[program], asked_to_stop, advance, partial(_warn, console))
         on_done(work)
     _stop_if(asked_to_stop())
 
@@ -111,7 +112,7 @@ def _together(
             rate = 0.0
             for work in running.values():
                 status = work.directory.progress()
-                windows[work.path] = status.get("pages", 0)
+                windows[work.path] = status.get("windows", 0)
                 rate += status.get("steps_per_second", 0.0)
             for future in finished:
                 work, error = running.pop(future), _answer(future)
@@ -159,7 +160,7 @@ def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | Non
     try:
         if asked():  # it waited for its turn until the others were stopped
             raise Stopped(asked())
-        live(work, make_driver(work.plan, work.group.agent), asked, lambda *_: None, warn, PATIENCE)
+        live(work, make_driver(work.plan, work.group.config), asked, lambda *_: None, warn, PATIENCE)
     except Exception as error:
         if isinstance(error, UserError | Stopped):
             return error
@@ -263,7 +264,7 @@ def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
 
 
 def _memory(work: GroupJob) -> int:
-    return work.group.at_once * memory_needed(work.plan, work.group.agent, work.group.lanes[0].hypers)
+    return work.group.at_once * memory_needed(work.plan, work.group.config)
 
 
 def _on_ray(payload: bytes, cores: int) -> Exception | None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from remanence.agents.base import Agent
+from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
 from remanence.core import backend
 from remanence.core.errors import UserError
-from remanence.core.types import Hypers
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
-from remanence.experiments.base import Contender, Plan
+from remanence.runs.plan import Contender, Plan
 
 # A lane's state is there once while it lives, once more when lanes begin or are kept, and the program needs room to work.
 COPIES = 3
@@ -26,18 +26,27 @@ class Lane:
 
     number: int
     contender: str
-    hypers: Hypers
+    config: AgentConfig
     seed: int
+
+    @property
+    def hypers(self) -> Any:
+        """What distinguishes it from other lanes of its program, besides the seed."""
+        return hypers_of(self.config)
 
 
 @dataclass(frozen=True)
 class Group:
-    """Lanes that share an agent, hence a program, and live together."""
+    """Lanes that share a program and run together."""
 
     number: int
-    agent: Agent
     lanes: tuple[Lane, ...]
     at_once: int
+
+    @property
+    def config(self) -> AgentConfig:
+        """The configuration of any of its lanes: they differ only in fields that may differ between lanes."""
+        return self.lanes[0].config
 
     @property
     def label(self) -> str:
@@ -45,68 +54,80 @@ class Group:
         return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
 
 
-def lanes_of_run(plan: Plan, seeds: Sequence[int]) -> list[tuple[Agent, list[Lane]]]:
-    """One contender after the other, with its own hyper-parameters."""
+def lanes_of_run(plan: Plan, seeds: Sequence[int]) -> list[list[Lane]]:
+    """One agent after the other, each with its own configuration."""
     numbers = itertools.count()
     return [
-        (contender.agent, [Lane(next(numbers), name, contender.hypers, seed) for seed in seeds])
+        [Lane(next(numbers), name, contender.config, seed) for seed in seeds]
         for name, contender in plan.contenders.items()
     ]
 
 
-def lanes_of_sweep(plan: Plan, seeds: Sequence[int]) -> list[tuple[Agent, list[Lane]]]:
-    """Every setting of contenders with the same agent together. Small step sizes come first: their lives are the longest."""
+def lanes_of_sweep(plan: Plan, seeds: Sequence[int]) -> list[list[Lane]]:
+    """Every setting; those that share a program together. Small step sizes come first: their episodes are the longest."""
     numbers = itertools.count()
+    by_program: dict[Hashable, list[tuple[str, AgentConfig]]] = {}
+    for name, contender in plan.contenders.items():
+        for config in settings(contender):
+            by_program.setdefault(program_of(config), []).append((name, config))
     found = []
-    for agent in {id(contender.agent): contender.agent for contender in plan.contenders.values()}.values():
-        lanes = [
-            Lane(next(numbers), name, hypers, seed)
-            for name, contender in plan.contenders.items()
-            if contender.agent is agent
-            for hypers in settings(contender)
-            for seed in seeds
-        ]
-        lanes.sort(key=lambda lane: tuple(reversed(dataclasses.astuple(lane.hypers)[:2])))
-        found.append((agent, lanes))
+    for members in by_program.values():
+        lanes = [Lane(next(numbers), name, config, seed) for name, config in members for seed in seeds]
+        lanes.sort(key=_step_sizes)
+        found.append(lanes)
     return found
 
 
-def settings(contender: Contender) -> list[Hypers]:
-    """Every combination of the values to search; the contender's own ones if there is nothing to search."""
+def _step_sizes(lane: Lane) -> tuple[float, ...]:
+    first_two = per_lane_fields(type(lane.config))[:2]
+    return tuple(getattr(lane.config, name) for name in reversed(first_two))
+
+
+def settings(contender: Contender) -> list[AgentConfig]:
+    """Every combination of the values to search; the agent's own configuration if there is nothing to search."""
     names = list(contender.search)
     combinations = itertools.product(*contender.search.values())
-    return [dataclasses.replace(contender.hypers, **dict(zip(names, values, strict=True))) for values in combinations]
+    return [
+        dataclasses.replace(contender.config, **dict(zip(names, values, strict=True)))  # type: ignore[type-var]
+        for values in combinations
+    ]
 
 
-def cut(programs: Sequence[tuple[Agent, list[Lane]]], lanes_per_group: int, at_once: int) -> Iterator[Group]:
-    """Groups of at most so many lanes, in order."""
+def cut(programs: Sequence[list[Lane]], lanes_per_group: int, at_once: int) -> Iterator[Group]:
+    """Groups of at most `lanes_per_group` lanes, in order."""
     if lanes_per_group < 1:
         raise UserError(f"a group needs at least one lane; got {lanes_per_group}")
     numbers = itertools.count()
-    for agent, lanes in programs:
+    for lanes in programs:
         for first in range(0, len(lanes), lanes_per_group):
-            own = tuple(lanes[first : first + lanes_per_group])
-            yield Group(next(numbers), agent, own, min(at_once, len(own)))
+            members = tuple(lanes[first : first + lanes_per_group])
+            yield Group(next(numbers), members, min(at_once, len(members)))
 
 
-def memory_needed(plan: Plan, agent: Agent, hypers: Hypers) -> int:
+def memory_needed(plan: Plan, config: AgentConfig) -> int:
     """Bytes per lane, known without compiling anything."""
-    return COPIES * make_driver(plan, agent).bytes_per_lane(hypers)
+    return COPIES * make_driver(plan, config).bytes_per_lane(hypers_of(config))
 
 
-def lanes_that_fit(plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], processes: int = 1) -> int:
-    """How many lanes of the hungriest agent fit this machine's memory together, next to those of other processes."""
-    most = max(
-        memory_needed(plan, agent, lanes[0].hypers)
-        for agent, lanes in {id(agent): (agent, lanes) for agent, lanes in programs}.values()
-    )
-    return max(1, int(SHARE_OF_MEMORY * backend.memory() / processes / most))
+def lanes_that_fit(plan: Plan, programs: Sequence[list[Lane]], processes: int = 1) -> int:
+    """How many lanes of the largest agent fit this machine's memory together, next to those of other processes."""
+    configs = {program_of(lanes[0].config): lanes[0].config for lanes in programs}
+    largest = max(memory_needed(plan, config) for config in configs.values())
+    return max(1, int(SHARE_OF_MEMORY * backend.memory() / processes / largest))
 
 
-def make_driver(plan: Plan, agent: Agent) -> Driver:
+def make_driver(plan: Plan, config: AgentConfig) -> Driver:
     """The program for lanes of one agent of a plan."""
-    setting = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
-    return Driver(setting, plan.round_steps, plan.meet_at)
+    agent = config.build(plan.spec)
+    life = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
+    return Driver(life, plan.round_steps, plan.meet_at)
+
+
+def metrics_of(plan: Plan) -> list[str]:
+    """The names of what a plan measures, known without running anything."""
+    for contender in plan.contenders.values():
+        return make_driver(plan, contender.config).metrics(hypers_of(contender.config))
+    return []
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,15 +10,17 @@ import numpy as np
 import polars as pl
 
 from remanence import __version__
+from remanence.agents.base import per_lane_fields
 from remanence.engine.lanes import Outcome
 from remanence.results.schema import curve_rows
 from remanence.runs.jobs import Lane
+from remanence.runs.plan import Plan
 
 AREA = "auc_"  # prefix of the columns that hold areas under curves
 
 
 def tables(
-    finished: Sequence[tuple[Lane, Outcome]], map_windows: Sequence[int], auc_metrics: Sequence[str] | None
+    finished: Sequence[tuple[Lane, Outcome]], plan: Plan, auc_metrics: Sequence[str] | None
 ) -> dict[str, pl.DataFrame]:
     """Lanes with their curves and pictures; with the areas under some curves instead, where there are too many to keep."""
     lanes, outcomes = [lane for lane, _ in finished], [outcome for _, outcome in finished]
@@ -32,7 +33,7 @@ def tables(
         sound = np.all([np.isfinite(column) for column in measured.values()], axis=0)
     else:
         sound = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
-    kept = {"lanes": _lane_rows(lanes, outcomes, numbers, measured, sound)}
+    kept = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, sound)}
     if auc_metrics is not None:
         return kept
     curves, maps = (
@@ -42,20 +43,31 @@ def tables(
     if curves:
         kept["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
     if maps:
-        kept["maps"] = pl.concat(_map_rows(numbers, map_windows, values, part) for part, values in maps.items())
+        kept["maps"] = pl.concat(_map_rows(numbers, plan.map_windows, values, part) for part, values in maps.items())
     return kept
 
 
+def _columns(lanes: Sequence[Lane], plan: Plan) -> list[str]:
+    """Fields of configurations that have a column: those in which lanes may differ, and those that are searched."""
+    fields = [per_lane_fields(type(lane.config)) for lane in lanes]
+    searched = [tuple(plan.contenders[lane.contender].search) for lane in lanes]
+    return list(dict.fromkeys(name for names in (*fields, *searched) for name in names))
+
+
 def _lane_rows(
-    lanes: Sequence[Lane], outcomes: Sequence[Outcome], numbers: np.ndarray, measured: dict[str, Any], sound: np.ndarray
+    lanes: Sequence[Lane],
+    columns: Sequence[str],
+    outcomes: Sequence[Outcome],
+    numbers: np.ndarray,
+    measured: dict[str, Any],
+    sound: np.ndarray,
 ) -> pl.DataFrame:
-    hypers = [field.name for field in dataclasses.fields(lanes[0].hypers)]
     return pl.DataFrame(
         {
             "lane": numbers,
             "contender": [lane.contender for lane in lanes],
             "seed": np.array([lane.seed for lane in lanes], np.int32),
-            **{hyper: [float(getattr(lane.hypers, hyper)) for lane in lanes] for hyper in hypers},
+            **{name: [float(getattr(lane.config, name)) for lane in lanes] for name in columns},
             **measured,
             "steps": np.array([outcome.steps for outcome in outcomes]),
             "samples_dropped": np.array([outcome.samples_dropped for outcome in outcomes]),

@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
-import dataclasses
-import platform
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-import jax
-import numpy as np
 import polars as pl
 from rich.console import Console
 
-from remanence import __version__
-from remanence.agents.base import Agent
 from remanence.core.errors import UserError, disk_errors
-from remanence.experiments.base import Plan
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
+from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
 from remanence.runs.executors import run_all, workers
 from remanence.runs.jobs import Lane, cut, lanes_of_run, lanes_that_fit
+from remanence.runs.plan import Plan
 from remanence.runs.worker import GroupJob
-
-
-def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict[str, Any]:
-    """Everything that decides the outcome, as JSON."""
-    stream = plan.stream
-    return {
-        "experiment": experiment,
-        "preset": preset,
-        "world": {"kind": type(plan.world).__name__, **dataclasses.asdict(plan.world)},  # type: ignore[call-overload]
-        "stream": {
-            "tasks": jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), stream.tasks),
-            "order": stream.shared_order,
-            "segment_length": {type(stream.segment_length).__name__.lower(): stream.segment_length.count},
-            "boundaries_known": stream.boundaries_known,
-            "truncate_on_switch": stream.truncate_on_switch,
-        },
-        "truth": plan.truth,
-        "map_windows": list(plan.map_windows),
-        "max_steps": plan.max_steps,
-        "window": plan.window,
-        "contenders": {
-            name: {"form": dict(contender.form), "hypers": dataclasses.asdict(contender.hypers)}
-            for name, contender in plan.contenders.items()
-        },
-        "seeds": seeds,
-        "versions": {
-            "remanence": __version__,
-            "jax": jax.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
-    }
 
 
 def execute(
@@ -78,7 +40,7 @@ def execute(
 def run_missing(
     directory: RunDirectory,
     plan: Plan,
-    programs: Sequence[tuple[Agent, list[Lane]]],
+    programs: Sequence[list[Lane]],
     auc_metrics: Sequence[str] | None,
     console: Console,
     execution: Execution,
@@ -90,7 +52,7 @@ def run_missing(
         done = set(directory.lanes())
         for name in _finished(programs, done):
             console.print(f"{name}: already done")
-        if any(lane.number not in done for _, lanes in programs for lane in lanes):
+        if any(lane.number not in done for lanes in programs for lane in lanes):
             layout = _layout(directory, plan, programs, execution)
             directory.settle(layout)
             works = [
@@ -116,7 +78,7 @@ def run_missing(
             started = time.monotonic()
             run_all(works, execution, merge_group, console)
             directory.log("finished", seconds=round(time.monotonic() - started, 3))
-            missing = {lane.number for _, lanes in programs for lane in lanes} - set(directory.lanes())
+            missing = {lane.number for lanes in programs for lane in lanes} - set(directory.lanes())
             if missing:
                 raise UserError(f"{len(missing)} lanes of '{directory.path}' are missing: give the same command again")
         directory.tidy()
@@ -124,23 +86,23 @@ def run_missing(
 
 
 def _layout(
-    directory: RunDirectory, plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], execution: Execution
+    directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], execution: Execution
 ) -> dict[str, int]:
     """How lanes are cut: as asked, else as the run was begun, else so that all workers have some and memory suffices."""
     chosen = execution.lanes_per_group or directory.layout().get("lanes_per_group")
     if chosen:
         return {"lanes_per_group": chosen}
     spread = workers(execution)
-    largest = max(len(lanes) for _, lanes in programs)
-    fair = -(-sum(len(lanes) for _, lanes in programs) // spread)
+    largest = max(len(lanes) for lanes in programs)
+    fair = -(-sum(len(lanes) for lanes in programs) // spread)
     at_once = min(plan.lanes_at_once, lanes_that_fit(plan, programs, execution.jobs))
     fitting = at_once if at_once < min(largest, plan.lanes_at_once) else largest
     return {"lanes_per_group": min(largest, fair, fitting)}
 
 
-def _finished(programs: Sequence[tuple[Agent, list[Lane]]], done: set[int]) -> list[str]:
+def _finished(programs: Sequence[list[Lane]], done: set[int]) -> list[str]:
     """Contenders of which nothing is missing."""
-    lanes = [lane for _, own in programs for lane in own]
+    lanes = [lane for own in programs for lane in own]
     missing = {lane.contender for lane in lanes if lane.number not in done}
     return [name for name in dict.fromkeys(lane.contender for lane in lanes) if name not in missing]
 

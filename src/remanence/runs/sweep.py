@@ -14,14 +14,15 @@ import polars as pl
 from rich.console import Console
 
 from remanence.core.errors import UserError
-from remanence.experiments.base import Plan
 from remanence.results.continual import lower_is_better
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results
+from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import lanes_of_sweep
+from remanence.runs.plan import Plan
 from remanence.runs.rows import AREA
-from remanence.runs.run import describe, run_missing
+from remanence.runs.run import run_missing
 
 
 def check_seeds(tuning: Sequence[int], reporting: Sequence[int]) -> None:
@@ -84,7 +85,8 @@ def with_settings(plan: Plan, chosen: dict[str, dict[str, float]]) -> Plan:
     """The same plan with other hyper-parameters."""
     for name, hypers in chosen.items():
         for hyper, value in hypers.items():
-            plan = plan.override(name, hyper, value)
+            whole = isinstance(getattr(plan.contenders[name].config, hyper), int)
+            plan = plan.override(name, hyper, int(value) if whole else value)
     return plan
 
 

@@ -16,11 +16,11 @@ import polars as pl
 
 from remanence.core.errors import Stopped, UserError, disk_errors
 from remanence.engine.lanes import Batch, Driver, Outcome
-from remanence.experiments.base import Plan
 from remanence.results.directory import GroupDirectory
 from remanence.results.schema import curve_rows
 from remanence.runs.checkpoints import Checkpoints, Saved
 from remanence.runs.jobs import Group, Lane
+from remanence.runs.plan import Plan
 from remanence.runs.progress import Advance
 from remanence.runs.rows import tables
 
@@ -147,7 +147,7 @@ class GroupRunner:
 
     def _write_finished(self) -> None:
         if self.finished:
-            self.directory.add(tables(self.finished, self.work.plan.map_windows, self.work.auc_metrics))
+            self.directory.add(tables(self.finished, self.work.plan, self.work.auc_metrics))
             self.finished = []
 
     def _so_far(self) -> pl.DataFrame:
@@ -177,7 +177,7 @@ class GroupRunner:
         return {
             "group": self.work.group.number,
             "label": self.work.group.label,
-            "pages": progress.windows,
+            "windows": progress.windows,
             "of": self.work.windows,
             "step": progress.steps,
             "steps_per_second": round(self._rate(), 1),

@@ -1,0 +1,152 @@
+"""What a run consists of: agents in a world, fed by a stream, and what is measured."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from remanence.agents.base import Agent, AgentConfig
+from remanence.agents.configs import KINDS
+from remanence.core.describe import parse
+from remanence.core.errors import UserError, unknown
+from remanence.core.types import EnvSpec, Steps
+from remanence.engine.life import Probe
+from remanence.streams import Stream
+from remanence.worlds.base import World
+
+
+@dataclass(frozen=True)
+class Contender:
+    """An agent of an experiment."""
+
+    config: AgentConfig
+    search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """the values the paper searched, per field of the configuration"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that decides the outcome of an experiment, except seeds."""
+
+    world: World
+    stream: Stream
+    contenders: Mapping[str, Contender]
+    probe: Callable[[Agent], Probe]
+    truth: Mapping[str, Any] = field(default_factory=dict)
+    """how the true values are known: part of the description of a run"""
+    seeds: int = 30
+    round_steps: int = 8
+    meet_at: float = 1.0
+    """the share of lanes that must rest before those that are due consolidate"""
+    max_steps: int | None = None
+    """a lane that needs more steps is stopped, and counts as diverged"""
+    lanes_at_once: int = 1500
+    """how many lanes of a sweep live at a time: enough to fill vector units, few enough to keep their buffers in memory"""
+    window: int = 1
+    """steps per point of a curve, where the stream counts steps"""
+    maps: Callable[[Agent], Probe] | None = None
+    """what is kept as a picture: beliefs about every point"""
+    map_windows: tuple[int, ...] = ()
+    """episodes after which pictures are kept"""
+
+    @property
+    def spec(self) -> EnvSpec:
+        """What the agents must know of their environment."""
+        return EnvSpec(_obs(self.world), self.world.num_actions, self.stream.num_tasks, self.world.discount)
+
+    def select(self, names: Iterable[str]) -> Plan:
+        """The same plan with some of its contenders."""
+        wanted = list(names)
+        for name in wanted:
+            if name not in self.contenders:
+                raise unknown("agent", name, self.contenders)
+        return dataclasses.replace(self, contenders={name: self.contenders[name] for name in wanted})
+
+    def shortened(
+        self, segments: int | None = None, segment_length: int | None = None, steps: int | None = None
+    ) -> Plan:
+        """The same plan with fewer or shorter segments, or steps in all; pictures are kept of what is left."""
+        if steps is not None:
+            segments, segment_length = self._of_steps(steps, segments, segment_length)
+        for what, asked, most in (
+            ("segments", segments, self.stream.segments),
+            ("segment-length", segment_length, self.stream.segment_length.count),
+        ):
+            if asked is not None and not 1 <= asked <= most:
+                raise UserError(f"--{what} must be between 1 and {most} here; got {asked}")
+        stream = self.stream.shortened(
+            segments or self.stream.segments, segment_length or self.stream.segment_length.count
+        )
+        window = math.gcd(self.window, stream.segment_length.count)
+        last = stream.segments * stream.segment_length.count // window
+        return dataclasses.replace(
+            self,
+            stream=stream,
+            window=window,
+            map_windows=tuple(sorted({min(window, last) for window in self.map_windows})),
+        )
+
+    def _of_steps(self, steps: int, segments: int | None, segment_length: int | None) -> tuple[int, int]:
+        """So many steps in all, as segments and their span."""
+        if not isinstance(self.stream.segment_length, Steps):
+            raise UserError(
+                "--steps is for experiments that count steps: this one counts episodes, use --segments and --segment-length"
+            )
+        if segments is not None or segment_length is not None:
+            raise UserError("give either --steps, or --segments and --segment-length")
+        segment_length = min(self.stream.segment_length.count, max(steps, 1))
+        if steps < 1 or steps % segment_length or steps // segment_length > self.stream.segments:
+            raise UserError(
+                f"--steps must be at most {segment_length}, or a multiple of it up to {segment_length * self.stream.segments}; got {steps}"
+            )
+        return steps // segment_length, segment_length
+
+    def override(self, contender: str, name: str, value: Any) -> Plan:
+        """The same plan with one field of one agent changed; a text is read as a command line's value."""
+        if contender not in self.contenders:
+            raise unknown("agent", contender, self.contenders)
+        old = self.contenders[contender]
+        names = [item.name for item in dataclasses.fields(old.config)]  # type: ignore[arg-type]
+        if name not in names:
+            raise unknown(f"field of {contender}", name, names)
+        value = parse(value, KINDS) if isinstance(value, str) else value
+        try:
+            config = dataclasses.replace(old.config, **{name: value})  # type: ignore[type-var]
+        except UserError as error:
+            raise UserError(f"{contender}: {error}") from error
+        new = dataclasses.replace(old, config=config)
+        return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
+    def with_grid(self, contender: str, name: str, values: tuple[float, ...]) -> Plan:
+        """The same plan, searching other values of one field."""
+        if not values:
+            raise UserError(f"the grid of {contender}.{name} is empty: give at least one value")
+        for value in values:
+            self.override(contender, name, value)  # checks names and value
+        old = self.contenders[contender]
+        new = dataclasses.replace(old, search={**old.search, name: values})
+        return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
+
+def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:
+    """The same path in seconds: fewer and shorter segments, fewer seeds."""
+    return dataclasses.replace(plan.shortened(segments, segment_length), seeds=seeds)
+
+
+def _obs(world):
+    import jax
+    from remanence.core.types import ObsSpec
+
+    if hasattr(world, "observation"):
+        return world.observation
+    if hasattr(world, "example_obs"):
+        e = world.example_obs
+        return ObsSpec(e.shape, str(e.dtype))
+    if hasattr(world, "obs_shape"):
+        return ObsSpec(world.obs_shape, "bool")
+    if hasattr(world, "num_states"):
+        return ObsSpec((), "int16", world.num_states)
+    return ObsSpec((2,), "float32")

@@ -71,7 +71,7 @@ class Broken(Script):
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("continuous", "continuous actions must be made discrete"),
+        ("continuous", "make continuous actions discrete"),
         ("dict", "not Dict observations"),
         ("tuple", "not Tuple observations"),
         ("four axes", "rows, columns and channels"),

@@ -15,7 +15,7 @@ from rich.console import Console
 from processes import random_process
 from remanence.cli import main
 from remanence.core.errors import UserError
-from remanence.report.panels.theory import facts_table, in_markdown, theorem_table
+from remanence.report.panels.theory import in_markdown, summary_table, theorem_table
 from remanence.theory import (
     RewardProcess,
     common_values,
@@ -302,9 +302,9 @@ def test_theory_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     answer = json.loads(capsys.readouterr().out)
     assert [one["theorem"] for one in answer["theorems"]] == [str(n) for n in range(1, 11)]
     assert all(one["holds"] for one in answer["theorems"])
-    np.testing.assert_allclose(answer["facts"]["permanent_fixed_point"], common_values(load_process(file)))
-    best = answer["facts"]["best_step_size_from_zero"]
-    assert 0 < best["step_size"] < answer["facts"]["stability_limit"]
+    np.testing.assert_allclose(answer["summary"]["permanent_fixed_point"], common_values(load_process(file)))
+    best = answer["summary"]["best_step_size_from_zero"]
+    assert 0 < best["step_size"] < answer["summary"]["stability_limit"]
     assert best["mse_best_schedule"] <= best["mse"]
 
     file.write_text(json.dumps({**GOOD, "gamma": 2}))
@@ -323,7 +323,7 @@ def test_tables_of_the_theory() -> None:
     }
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(theorem_table([check]))
-    console.print(facts_table(found))
+    console.print(summary_table(found))
     printed = console.export_text()
     assert "E_τ[v_τ]" in printed
     assert "never" in printed

@@ -38,7 +38,7 @@ from remanence.results.summary import auc
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import make_driver, settings
 from remanence.runs.progress import track
-from remanence.runs.rows import AREA
+from remanence.runs.rows import AUC
 from remanence.runs.run import describe
 from remanence.runs.sweep import best_settings
 from remanence.streams import RandomOrder, Stream
@@ -257,7 +257,7 @@ def _lane_rows(cell: Cell, hypers: Hypers, lanes: np.ndarray, seeds: Sequence[in
             "contender": cell.name,
             "seed": np.array(seeds, np.int32),
             **{name: float(value) for name, value in dataclasses.asdict(hypers).items()},
-            AREA + MSE: areas,
+            AUC + MSE: areas,
             "steps": 0,
             "samples_dropped": 0,
             "diverged": ~np.isfinite(areas),

@@ -1,4 +1,4 @@
-"""Cuts a run into groups of lanes: independent units of work, each small enough for the memory there is."""
+"""Splits a run into groups of lanes: independent jobs, each small enough for memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
 from remanence.experiments.base import Contender, Plan
 
-# A lane's state is there once while it lives, once more when lanes begin or are kept, and the program needs room to work.
+# Copies of a lane's state in memory: the running one, one more at the start or in a checkpoint, and the program's temporaries.
 COPIES = 3
 SHARE_OF_MEMORY = 0.7
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One life."""
+    """One life: an agent with its hyperparameters and a seed."""
 
     number: int
     contender: str
@@ -32,7 +32,7 @@ class Lane:
 
 @dataclass(frozen=True)
 class Group:
-    """Lanes that share an agent, hence a program, and live together."""
+    """Lanes that share an agent, hence a compiled program, and run together."""
 
     number: int
     agent: Agent
@@ -46,7 +46,7 @@ class Group:
 
 
 def lanes_of_run(plan: Plan, seeds: Sequence[int]) -> list[tuple[Agent, list[Lane]]]:
-    """One contender after the other, with its own hyper-parameters."""
+    """The lanes of each contender, with its hyperparameters."""
     numbers = itertools.count()
     return [
         (contender.agent, [Lane(next(numbers), name, contender.hypers, seed) for seed in seeds])
@@ -55,7 +55,7 @@ def lanes_of_run(plan: Plan, seeds: Sequence[int]) -> list[tuple[Agent, list[Lan
 
 
 def lanes_of_sweep(plan: Plan, seeds: Sequence[int]) -> list[tuple[Agent, list[Lane]]]:
-    """Every setting of contenders with the same agent together. Small step sizes come first: their lives are the longest."""
+    """All settings of contenders with the same agent, together. Small step sizes come first: their lives take the longest."""
     numbers = itertools.count()
     found = []
     for agent in {id(contender.agent): contender.agent for contender in plan.contenders.values()}.values():
@@ -72,48 +72,48 @@ def lanes_of_sweep(plan: Plan, seeds: Sequence[int]) -> list[tuple[Agent, list[L
 
 
 def settings(contender: Contender) -> list[Hypers]:
-    """Every combination of the values to search; the contender's own ones if there is nothing to search."""
+    """Every combination of the values to search; the contender's defaults if there is nothing to search."""
     names = list(contender.search)
     combinations = itertools.product(*contender.search.values())
     return [dataclasses.replace(contender.hypers, **dict(zip(names, values, strict=True))) for values in combinations]
 
 
 def cut(programs: Sequence[tuple[Agent, list[Lane]]], lanes_per_group: int, at_once: int) -> Iterator[Group]:
-    """Groups of at most so many lanes, in order."""
+    """Groups of at most `lanes_per_group` lanes, in order."""
     if lanes_per_group < 1:
         raise UserError(f"a group needs at least one lane; got {lanes_per_group}")
     numbers = itertools.count()
     for agent, lanes in programs:
         for first in range(0, len(lanes), lanes_per_group):
-            own = tuple(lanes[first : first + lanes_per_group])
-            yield Group(next(numbers), agent, own, min(at_once, len(own)))
+            members = tuple(lanes[first : first + lanes_per_group])
+            yield Group(next(numbers), agent, members, min(at_once, len(members)))
 
 
 def memory_needed(plan: Plan, agent: Agent, hypers: Hypers) -> int:
-    """Bytes per lane, known without compiling anything."""
+    """Bytes per lane, computed without compiling."""
     return COPIES * make_driver(plan, agent).bytes_per_lane(hypers)
 
 
 def lanes_that_fit(plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], processes: int = 1) -> int:
-    """How many lanes of the hungriest agent fit this machine's memory together, next to those of other processes."""
-    most = max(
+    """How many lanes of the largest agent fit into this process's share of memory."""
+    largest = max(
         memory_needed(plan, agent, lanes[0].hypers)
         for agent, lanes in {id(agent): (agent, lanes) for agent, lanes in programs}.values()
     )
-    return max(1, int(SHARE_OF_MEMORY * backend.memory() / processes / most))
+    return max(1, int(SHARE_OF_MEMORY * backend.memory() / processes / largest))
 
 
 def make_driver(plan: Plan, agent: Agent) -> Driver:
-    """The program for lanes of one agent of a plan."""
-    setting = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
-    return Driver(setting, plan.round_steps, plan.meet_at)
+    """The compiled program for the lanes of one agent of a plan."""
+    config = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
+    return Driver(config, plan.round_steps, plan.meet_at)
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:
-    """All that a life keeps: numbers, and beliefs where pictures are wanted."""
+    """Everything a life records: metrics, and value maps if the plan asks for them."""
     numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else None
 
-    def measure(moment: ProbeInput) -> dict[str, dict]:
-        return {"curves": numbers(moment), "maps": pictures(moment) if pictures else {}}
+    def measure(inputs: ProbeInput) -> dict[str, dict]:
+        return {"curves": numbers(inputs), "maps": pictures(inputs) if pictures else {}}
 
     return measure

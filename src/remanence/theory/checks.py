@@ -62,7 +62,7 @@ def check_theorems(process: RewardProcess, seed: int = 0) -> list[Check]:
     return [attempt(process, np.random.default_rng([seed, number])) for number, attempt in enumerate(tries)]
 
 
-def facts(process: RewardProcess) -> dict[str, Any]:
+def summary(process: RewardProcess) -> dict[str, Any]:
     """What follows from the exact theory for this process: values, times, step sizes."""
     permanent = common_values(process)
     visited = bool((process.visits > 0).all())
@@ -298,7 +298,7 @@ def distances(runs: np.ndarray, mean: np.ndarray, covariance: np.ndarray, truth:
     return np.abs(seen.mean(axis=0) - expected) / np.maximum(error, floor)
 
 
-@lru_cache(maxsize=1)  # the checks and the facts both need it, and it may be thousands of rounds long
+@lru_cache(maxsize=1)  # the checks and the summary both need it, and it may be thousands of rounds long
 def _exact_times(process: RewardProcess) -> np.ndarray:
     bound = forgetting_times(process).max()
     horizon = int(min(np.ceil(bound), 20_000)) if np.isfinite(bound) else 1000

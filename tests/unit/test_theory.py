@@ -256,7 +256,7 @@ GOOD = {"P": [[0.5, 0.5], [0.5, 0.5]], "r": [[1.0, 0.0], [0.0, 1.0]], "gamma": 0
         ({"p": [1.0]}, r"one probability for each of 2 tasks"),
         ({"c": -1.0}, r"variance c cannot be negative"),
         ({"c": [1.0, 2.0, 3.0]}, r"variance c must be one number"),
-        ({"reward": 1}, r"has reward, which means nothing here"),
+        ({"reward": 1}, r"has reward, which is unknown"),
         ({"P": None}, r"P must"),
     ],
 )
@@ -269,7 +269,9 @@ def test_bad_processes_are_refused(tmp_path: Path, change: dict, complaint: str)
 
 def test_a_chain_with_two_ends_is_refused() -> None:
     process = RewardProcess(np.eye(2), np.zeros(2), 0.5)
-    with pytest.raises(UserError, match=r"no unique stationary distribution: the states \[0\] and \[1\] are 2 groups"):
+    with pytest.raises(
+        UserError, match=r"no unique stationary distribution: the states \[0\] and \[1\] are 2 recurrent classes"
+    ):
         process.visits  # noqa: B018
 
 

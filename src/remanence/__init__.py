@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-# Agents in an environment of your own; imported by who asks for them.
+# Agents in your own environment; imported on first use.
 _ELSEWHERE = {
     "live": "live_env",
     **dict.fromkeys(("Drift", "Stationary", "Switches"), "schedules"),
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 backend.prepare()
-if "gymnasium" in sys.modules:  # only who uses it waits for it
+if "gymnasium" in sys.modules:  # importing it is slow
     from remanence import gym as gym
 
 

@@ -29,7 +29,7 @@ TUNING_FROM = 1000
 
 @dataclass(frozen=True)
 class List:
-    """Every experiment, with its figure, size and expected time."""
+    """List all experiments, with figure, size and expected time."""
 
     json: bool = False
     """print JSON instead of a table"""
@@ -57,30 +57,30 @@ class List:
 
 @dataclass(frozen=True)
 class Run:
-    """Run an experiment, or what is missing of it."""
+    """Run an experiment, or resume it."""
 
     name: Positional[str]
     """the experiment, as `remanence list` names it; or your own, as FILE.py or FILE.py:NAME"""
     preset: str | None = None
-    """paper, released or smoke; paper if not given, or the first of your own experiment's"""
+    """paper, released or smoke; default: paper, or the first preset of your own experiment"""
     seeds: int | None = None
-    """how many seeds; the preset's own number if not given"""
+    """number of seeds; default: as in the preset"""
     out: Path = Path("runs")
-    """where runs are kept"""
+    """directory of all runs"""
     segments: int | None = None
-    """shorten the run: so many tasks instead of the preset's number"""
+    """shorten the run to this number of tasks"""
     segment_length: int | None = None
-    """shorten the run: so many episodes (or steps) per task"""
+    """shorten the run to this number of episodes (or steps) per task"""
     steps: int | None = None
-    """shorten the run: so many steps in all, where an experiment counts steps"""
+    """shorten the run to this number of steps in total, if the experiment counts steps"""
     contenders: tuple[str, ...] = ()
-    """run only these"""
+    """run only these agents"""
     set: tuple[str, ...] = ()
     """change any field of an agent's configuration, each as AGENT.FIELD=VALUE"""
     json: bool = False
     """print the result as one JSON object on standard output"""
     execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
-    """how and where"""
+    """how and where to run"""
 
     def execute(self) -> None:
         from remanence.experiments import get
@@ -91,7 +91,7 @@ class Run:
         self.execution.prepare()
         experiment = get(self.name)
         preset = self.preset or experiment.default_preset
-        whole = plan = experiment.plan(preset)
+        full = plan = experiment.plan(preset)
         for change in self.set:
             plan = plan.override(*_parse_change(change))
         if self.contenders:
@@ -100,7 +100,7 @@ class Run:
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
             f"{experiment.name} ({preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
-            f"{share_of(plan, seeds, whole)}"
+            f"{share_of(plan, seeds, full)}"
         )
         if experiment.sweep_of:
             results = _sweep_stage(
@@ -118,33 +118,33 @@ class Run:
             print_json(as_json(experiment, results, seconds))
         else:
             show_results(experiment, results)
-            print_rich(f"\n{seconds:.1f} s; kept in {results.path}. `remanence report` draws the figures.")
+            print_rich(f"\n{seconds:.1f} s; saved in {results.path}. `remanence report` draws the figures.")
 
 
 @dataclass(frozen=True)
 class Sweep:
-    """Run every step size of the paper's lists on tuning seeds, then the best ones on reporting seeds."""
+    """Run all settings of the paper's grids on tuning seeds, then the best ones on reporting seeds."""
 
     name: Positional[str]
     """the experiment, as `remanence list` names it; or your own, as FILE.py or FILE.py:NAME"""
     preset: str | None = None
-    """paper, released or smoke; paper if not given, or the first of your own experiment's"""
+    """paper, released or smoke; default: paper, or the first preset of your own experiment"""
     tuning_seeds: int | None = None
-    """how many seeds choose the settings; as many as report if not given"""
+    """number of tuning seeds; default: as many as reporting seeds"""
     tuning_from: int = TUNING_FROM
-    """the first of them; they must not overlap the reporting seeds, which count from 0"""
+    """the first tuning seed; they must not overlap the reporting seeds, which count from 0"""
     seeds: int | None = None
-    """how many seeds report; the preset's own number if not given"""
+    """number of reporting seeds; default: as in the preset"""
     out: Path = Path("runs")
-    """where runs are kept"""
+    """directory of all runs"""
     contenders: tuple[str, ...] = ()
-    """sweep only these"""
+    """sweep only these agents"""
     grid: tuple[str, ...] = ()
     """search other values of any number in an agent's configuration, each as AGENT.FIELD=A,B,C"""
     json: bool = False
     """print the result as one JSON object on standard output"""
     execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
-    """how and where"""
+    """how and where to run"""
 
     def execute(self) -> None:
         from remanence.experiments import get
@@ -178,8 +178,8 @@ class Sweep:
         seconds = time.monotonic() - started
         if self.json:
             summary = as_json(experiment, results, seconds)
-            for name, facts in summary["contenders"].items():
-                facts["selection"] = shares[name]
+            for name, values in summary["contenders"].items():
+                values["selection"] = shares[name]
             print_json({**summary, "tuning_seeds": list(tuning), "sweep": str(swept.path)})
         else:
             from remanence.report.tables import selection_table
@@ -191,12 +191,12 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Show:
-    """What an experiment is, or what a run has brought."""
+    """Show an experiment, or the results of a run."""
 
     what: Positional[str]
     """the name or file of an experiment, or the directory of a run"""
     out: Path = Path("runs")
-    """where runs are kept"""
+    """directory of all runs"""
     json: bool = False
     """print JSON instead of tables"""
 
@@ -246,14 +246,14 @@ class Show:
 
 @dataclass(frozen=True)
 class Report:
-    """Write a page with figures, tables and claims of all runs (the newest of each experiment)."""
+    """Write an HTML page with figures, tables and claims of all runs (the newest of each experiment)."""
 
     names: Positional[tuple[str, ...]] = ()
     """only these experiments"""
     out: Path = Path("runs")
-    """where runs are kept"""
+    """directory of all runs"""
     to: Path = Path("report")
-    """where the page goes"""
+    """directory of the page"""
 
     def execute(self) -> None:
         from remanence.experiments import REGISTRY, get
@@ -266,7 +266,7 @@ class Report:
             found = [load(path) for path in _runs_of(experiment, self.out)]
             finished = [one for one in found if one.finished]
             if finished:
-                # The paper's own size says more than a newer smoke test or variant.
+                # Prefer a run at the paper's size to a newer smoke test or variant.
                 results = min(finished, key=lambda one: one.preset != experiment.default_preset)
                 sections.append(
                     Section(
@@ -288,38 +288,38 @@ class Report:
 
 @dataclass(frozen=True)
 class Theory:
-    """Try every theorem of the paper on a process, the paper's own or yours, and print what follows for it."""
+    """Check every theorem of the paper on a Markov reward process, the paper's or yours, and print derived quantities."""
 
     mrp: Path | None = None
-    """a JSON or npz file with P, r (per task), gamma, and if you like p (task probabilities) and c (reward variance)"""
+    """a JSON or npz file with P, r (per task), gamma, and optionally p (task probabilities) and c (reward variance)"""
     markdown: bool = False
     """print Markdown instead of tables"""
     json: bool = False
     """print one JSON object on standard output"""
 
     def execute(self) -> None:
-        from remanence.report.panels.theory import facts_table, in_markdown, theorem_table
+        from remanence.report.panels.theory import in_markdown, summary_table, theorem_table
         from remanence.theory import load_process
-        from remanence.theory.checks import check_theorems, facts
+        from remanence.theory.checks import check_theorems, summary
         from remanence.theory.task_diameter import task_diameter_process
 
         if self.markdown and self.json:
             raise UserError("--markdown and --json exclude each other")
         process = load_process(self.mrp) if self.mrp else task_diameter_process(1.0)
-        checks, found = check_theorems(process), facts(process)
+        checks, found = check_theorems(process), summary(process)
         about = str(self.mrp or "the process of App. C.2, tasks at distance 1")
         if self.json:
-            print_json({"process": about, "theorems": [check.to_json() for check in checks], "facts": found})
+            print_json({"process": about, "theorems": [check.to_json() for check in checks], "summary": found})
         elif self.markdown:
             print(in_markdown(about, checks, found))
         else:
             print_rich(f"{about}: {process.num_states} states, {process.num_tasks} tasks, γ = {process.discount:g}")
             print_rich(theorem_table(checks))
-            print_rich(facts_table(found))
+            print_rich(summary_table(found))
         failed = [check.theorem for check in checks if not check.holds]
         if failed:
             raise UserError(
-                f"theorem {', '.join(failed)} did not hold on this process within rounding: see the remarks"
+                f"theorem {', '.join(failed)} does not hold on this process within rounding: see the remarks"
             )
 
 
@@ -358,7 +358,7 @@ Command = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; a user's mistake is one line on standard error and exit code 2."""
+    """Runs a command. A `UserError` is printed as one line on standard error, with exit code 2."""
     try:
         command = tyro.cli(
             Command,  # type: ignore[arg-type]
@@ -379,7 +379,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"remanence: {known or error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("remanence: stopped; what is finished is kept, the same command goes on from there", file=sys.stderr)
+        print("remanence: stopped; finished work is saved, the same command resumes", file=sys.stderr)
         return 130
     return 0
 
@@ -417,7 +417,7 @@ def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
 def _sweep_stage(
     experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path, execution: Execution
 ) -> Results:
-    """The sweep of an experiment, or of the one a sensitivity figure is about: both keep it in the same place."""
+    """The sweep of an experiment; a sensitivity figure shares the sweep of its experiment."""
     from remanence.runs.jobs import settings
     from remanence.runs.sweep import sweep
 

@@ -50,7 +50,7 @@ def test_exact_moments_agree_with_simulation(seed: int, samples: int, noise: flo
     curve = learning_curve(process, step, 100, samples, mean, root @ root.T, keep=MARKS)
     found = simulate_rounds(process, 0, step, 100, samples, RUNS, seed, transient=starts, keep=MARKS)
     for mark in MARKS:
-        mean_then, covariance = (part[0] for part in curve.kept[mark])
+        mean_then, covariance = (part[0] for part in curve.snapshots[mark])
         assert distances(found[mark], mean_then, covariance, process.values[0]).max() < MOST
 
 
@@ -65,7 +65,7 @@ def test_pt_and_schedules_and_rewards_on_transitions(samples: int, noise: float)
     curve = learning_curve(process, schedule, 100, samples, start=permanent + transient, keep=MARKS)
     found = simulate_rounds(process, 0, schedule, 100, samples, RUNS, 8, permanent, transient, keep=MARKS)
     for mark in MARKS:
-        mean, covariance = (part[0] for part in curve.kept[mark])
+        mean, covariance = (part[0] for part in curve.snapshots[mark])
         assert distances(found[mark], mean, covariance, process.values[0]).max() < MOST
 
 
@@ -77,7 +77,7 @@ def test_moments_with_features(samples: int) -> None:
     curve = learning_curve(process, 0.05, 100, samples, start, features=features, keep=MARKS)
     found = simulate_rounds(process, 0, 0.05, 100, samples, RUNS, 9, transient=start, features=features, keep=MARKS)
     for mark in MARKS:
-        mean, covariance = (part[0] for part in curve.kept[mark])
+        mean, covariance = (part[0] for part in curve.snapshots[mark])
         assert distances(found[mark], mean, covariance, np.zeros(2)).max() < MOST
         values = found[mark] @ features.T
         np.testing.assert_allclose(curve.variance[0, mark], values.var(axis=0), rtol=0.05)
@@ -95,7 +95,7 @@ def test_one_round_by_hand() -> None:
     curve = learning_curve(process, 1.0, 1, keep=(1,))
     np.testing.assert_allclose(process.values, [[4 / 3, 2 / 3]])
     np.testing.assert_allclose(curve.mean[0, 1], [0.5, 0], atol=1e-15)
-    np.testing.assert_allclose(curve.kept[1][1][0], [[0.25, 0], [0, 0]], atol=1e-15)
+    np.testing.assert_allclose(curve.snapshots[1][1][0], [[0.25, 0], [0, 0]], atol=1e-15)
     np.testing.assert_allclose(curve.mse()[0], [20 / 9, 25 / 18])
     np.testing.assert_allclose(curve.mse(weighted=True)[0], [10 / 9, 25 / 36])
     np.testing.assert_allclose(curve.bias[0, 1] ** 2 + curve.variance[0, 1], curve.squared_errors()[0, 1])
@@ -140,7 +140,7 @@ def test_the_printed_recursion(samples: int, noise: float) -> None:
         stray_second = printed_round(process, samples, step, mean, stray_second, stray=True)[1]
         wrong_mean = wrong_mean + step * (r + process.discount * P @ wrong_mean - wrong_mean)
         mean, second = following
-    exact_mean, exact_covariance = (part[0] for part in curve.kept[10])
+    exact_mean, exact_covariance = (part[0] for part in curve.snapshots[10])
     np.testing.assert_allclose(mean, exact_mean, atol=1e-12)
     np.testing.assert_allclose(second - np.outer(mean, mean), exact_covariance, atol=1e-12)
 
@@ -189,9 +189,9 @@ def test_the_stability_limit_separates(samples: int, linear: bool) -> None:
     below = learning_curve(process, 0.97 * limit, 8000, samples, features=features, keep=(8000,))
     above = learning_curve(process, 1.03 * limit, 8000, samples, features=features)
     steady = steady_state(process, 0.97 * limit, samples, features)[0]
-    np.testing.assert_allclose(below.kept[8000][1][0], steady, rtol=1e-6, atol=1e-9 * np.abs(steady).max())
+    np.testing.assert_allclose(below.snapshots[8000][1][0], steady, rtol=1e-6, atol=1e-9 * np.abs(steady).max())
     assert above.mse()[0, -1] > 1e3 * above.mse()[0, 0]
-    with pytest.raises(UserError, match="no steady state"):
+    with pytest.raises(UserError, match="no stationary covariance"):
         steady_state(process, 1.1 * limit, samples, features)
 
 
@@ -233,7 +233,7 @@ def test_long_curves_of_many_states_stay_sound() -> None:
     rng = np.random.default_rng(1)
     process = RewardProcess(rng.dirichlet(np.ones(200), size=200), rng.normal(size=200), 0.9, variance=0.1)
     curve = learning_curve(process, 0.05, 10_000, 20, keep=(10_000,))
-    covariance = curve.kept[10_000][1][0]
+    covariance = curve.snapshots[10_000][1][0]
     np.testing.assert_array_equal(covariance, covariance.T)
     assert np.linalg.eigvalsh(covariance).min() > 0
     assert (curve.variance[0, 1:] > 0).all()

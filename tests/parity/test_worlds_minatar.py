@@ -24,7 +24,7 @@ from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.streams import RandomOrder, Stream
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game, minatar_picture
-from remanence.worlds.minatar.game import FIRE, LEFT, LUCK, NOTHING, RIGHT, digits
+from remanence.worlds.minatar.game import FIRE, LEFT, NOTHING, RANDOM_WORDS, RIGHT, digits
 from remanence.worlds.minatar.picture import BACKGROUND, GREEN, PAINTS, RED
 
 EPISODES = int(os.environ.get("REMANENCE_MINATAR_EPISODES", "0"))
@@ -119,7 +119,7 @@ def test_the_judge_sees_a_difference() -> None:
 
 def draws_of(game: str, count: int = 40_000) -> Any:
     """Draws with leaves [count, ...]."""
-    words = jax.random.bits(make_key(7), (count, LUCK))
+    words = jax.random.bits(make_key(7), (count, RANDOM_WORDS))
     return jax.jit(jax.vmap(make_game(game).draw))(words)
 
 

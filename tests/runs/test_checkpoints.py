@@ -16,7 +16,7 @@ import pytest
 from one_group import PLAN, after, assert_as_undisturbed, driver, events, go, needs_mounts, stopped, undisturbed, work
 from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
-from remanence.runs.checkpoints import Checkpoints, _own_checksum
+from remanence.runs.checkpoints import Checkpoints, _manifest_checksum
 from remanence.runs.jobs import cut, lanes_of_run, lanes_that_fit
 from remanence.runs.worker import GroupJob
 
@@ -31,7 +31,7 @@ def test_stopped_and_resumed_is_bit_identical(tmp_path: Path) -> None:
     assert go(one) == []
     assert_as_undisturbed(one)
     log = events(one.path)
-    assert [line["event"] for line in log if line["event"] in ("begun", "resumed")] == ["begun", *["resumed"] * 3]
+    assert [line["event"] for line in log if line["event"] in ("started", "resumed")] == ["started", *["resumed"] * 3]
     kept = [line for line in log if line["event"] == "checkpoint"]
     assert all(
         {"time", "step", "steps_per_second", "memory_mib", "seconds", "bytes", "share_of_time"} <= set(line)
@@ -92,7 +92,7 @@ def test_all_checkpoints_damaged_is_an_error_not_a_new_beginning(tmp_path: Path)
     one = stopped(tmp_path)
     for place in one.directory.checkpoints.iterdir():
         truncate(place)
-    with pytest.raises(UserError, match="begin anew with --restart"):
+    with pytest.raises(UserError, match="start over with --restart"):
         go(one)
 
 
@@ -103,7 +103,7 @@ def test_checkpoint_of_another_version_is_refused(tmp_path: Path, name: str) -> 
         manifest = json.loads((place / "manifest.json").read_text())
         del manifest["checksum"]
         manifest["versions"][name] = "0.0.1"
-        manifest["checksum"] = _own_checksum(manifest)
+        manifest["checksum"] = _manifest_checksum(manifest)
         (place / "manifest.json").write_text(json.dumps(manifest))
     with pytest.raises(UserError, match=rf"written with {name} 0\.0\.1"):
         go(one)
@@ -112,7 +112,7 @@ def test_checkpoint_of_another_version_is_refused(tmp_path: Path, name: str) -> 
 def test_checkpoint_of_other_lanes_is_refused(tmp_path: Path) -> None:
     one = stopped(tmp_path)
     other = Checkpoints(one.directory.checkpoints, {**one.belongs_to, "run": "another"})
-    with pytest.raises(UserError, match="belongs to other lanes"):
+    with pytest.raises(UserError, match="belongs to another run or other lanes"):
         other.newest(lambda _: None)
 
 

@@ -137,7 +137,7 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (("run", "figure2/tabular", "--set", "TD.lr=nan"), "TD.lr must be a finite number that is not negative"),
         (("run", "figure2/tabular", "--set", "PT-TD.decay=1.5"), "PT-TD.decay must be between 0 and 1"),
         (("run", "figure2/tabular", "--set", "TD.rate=0.1"), "unknown hyper-parameter of TD 'rate'"),
-        (("run", "figure2/tabular", "--set", "nonsense"), "write CONTENDER.HYPER=VALUE"),
+        (("run", "figure2/tabular", "--set", "nonsense"), "write AGENT.HYPER=VALUE"),
         (("show", "figure9"), "unknown experiment 'figure9'"),
         (("bench", "predictions"), "did you mean 'prediction'?"),
         (("report", "figure2/tabular"), "no finished run in"),

@@ -117,7 +117,7 @@ def test_panel_of_games_and_its_words() -> None:
     assert [(one["game"], one["return"]) for one in panel] == [("breakout", 17.5)]
     assert results.unit == "window"
     curves = str(learning_curves(results, [Line("return_window", "return")], "", "", "").to_dict())
-    assert "a task is drawn anew" in curves
+    assert "a new task is drawn" in curves
 
 
 def test_trailing_mean() -> None:

@@ -71,20 +71,20 @@ class Broken(Script):
 @pytest.mark.parametrize(
     ("how", "says"),
     [
-        ("continuous", "continuous actions must be made discrete"),
-        ("dict", "not Dict observations"),
-        ("tuple", "not Tuple observations"),
+        ("continuous", "make continuous actions discrete"),
+        ("dict", "not Dict: choose"),
+        ("tuple", "not Tuple: choose"),
         ("four axes", "rows, columns and channels"),
         ("raises", "resetting the environment failed: ZeroDivisionError: a broken wheel"),
-        ("no info", r"must return an observation and a dict \(obs, info\); it gave a ndarray"),
-        ("old", "a tuple of 4: the old interface"),
-        ("done", "terminated by True or False; it gave None"),
+        ("no info", r"must return an observation and a dict \(obs, info\); it returned a ndarray"),
+        ("old", "a tuple of 4: the old API"),
+        ("done", "terminated as True or False; it returned None"),
         ("shape", r"shape \(2,\) instead of \(4,\)"),
         ("dtype", "dtype float64 instead of float32"),
         ("bounds", "a value outside of Box"),
-        ("none", "reward that is no number: None"),
-        ("nan", "reward that is no number: nan"),
-        ("text", "reward that is no number: 'ten'"),
+        ("none", "reward that is not a finite number: None"),
+        ("nan", "reward that is not a finite number: nan"),
+        ("text", "reward that is not a finite number: 'ten'"),
     ],
 )
 def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
@@ -107,10 +107,10 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
         (("DQN", Script(), 10), "give a function that makes the environment"),
         (("DQN", [], 10), "no environment"),
         (("DQN", lambda: ONLY_ONE, 10), "the same environment twice"),
-        (("DQN", lambda: 3, 10), "is no gymnasium.Env but builtins.int"),
+        (("DQN", lambda: 3, 10), "is not a gymnasium.Env but builtins.int"),
         (("DQN", "NoSuchEnv-v0", 10), "making the environment failed: NameNotFound"),
         (("DQN", [Script, Script], 10), "take turns by Switches"),
-        (("DQN", ["A"] * 3, remanence.Switches()), "names of their own"),
+        (("DQN", ["A"] * 3, remanence.Switches()), "its own name"),
         (("DQN", Script, remanence.Switches(every=10)), "nothing to switch between"),
         (("DQN", [Script, "CartPole-v1", Corridor], remanence.Switches(every=10)), "adapter="),
         (("DQN", Script, remanence.Switches(set_parameter, [1], every=10, order=[1])), "cannot name task 1"),
@@ -171,7 +171,7 @@ def test_an_adapter_makes_environments_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "says"), [("later", "ZeroDivisionError: a broken wheel"), ("later nan", "no number: inf")]
+    ("how", "says"), [("later", "ZeroDivisionError: a broken wheel"), ("later nan", "number: inf")]
 )
 def test_an_error_in_the_middle_shows_the_users_own(how: str, says: str) -> None:
     with pytest.raises(UserError, match=says) as caught:

@@ -56,7 +56,7 @@ def test_nothing_of_an_observation_is_lost() -> None:
     assert seen(spaces.Box(0, 1, (10, 10, 7), np.uint8), np.zeros((10, 10, 7), np.uint8)).shape == (10, 10, 7)
 
 
-@pytest.mark.parametrize(("brightest", "divided"), [(1, False), (255, True), (10, True)])
+@pytest.mark.parametrize(("max_value", "divided"), [(1, False), (255, True), (10, True)])
 def test_bytes_are_divided_by_what_their_space_allows(max_value: int, divided: bool) -> None:
     read = read_spaces(spaces.Box(0, max_value, (5, 5, 2), np.uint8), spaces.Discrete(2))
     layers = [name for name, *_ in _network(remanence.DQN(), read, 2).summary]

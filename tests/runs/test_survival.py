@@ -95,7 +95,7 @@ def test_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     assert code == {"too-small": 1, "full": 1, "read-only": 1, "again": 0}, said
     assert "too full" in said["too-small"]
     assert "the disk is full" in said["full"]
-    assert "same command goes on" in said["full"]
+    assert "same command resumes" in said["full"]
     assert "read-only" in said["read-only"].lower()
     assert all("Traceback" not in text for text in said.values())
     log = events(the_run(tmp_path / "result"))
@@ -122,11 +122,11 @@ def test_finished_groups_are_never_redone_and_others_need_the_same_cut(tmp_path:
         time.sleep(0.02)
     process.kill()
     process.wait()
-    with pytest.raises(UserError, match=r"begun with lanes per group 1, now asked for lanes per group 3"):
+    with pytest.raises(UserError, match=r"started with lanes per group 1, not with lanes per group 3"):
         crash.live(tmp_path, 2000, 0.05, groups_of=3)
     crash.live(tmp_path, 2000, 60.0)  # goes on with the cut it was begun with
     log = events(the_run(tmp_path))
-    began = [line["group"] for line in log if line["event"] == "begun"]
+    began = [line["group"] for line in log if line["event"] == "started"]
     assert sorted(began) == [0, 1, 2, 3]
     assert [line["group"] for line in log if line["event"] == "resumed"] == [1]
     assert not (the_run(tmp_path) / "layout.json").exists()
@@ -162,10 +162,10 @@ def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFix
     shown = capsys.readouterr().out
     assert "TD (group 0)" in shown
     assert "rmsve_current" in shown
-    assert "not begun" in shown
+    assert "not started" in shown
     assert main(["show", str(path), "--json"]) == 0
     under_way = json.loads(capsys.readouterr().out)["under_way"]
-    assert 0 < under_way[0]["pages"] < under_way[0]["of"] == 90
+    assert 0 < under_way[0]["windows"] < under_way[0]["of"] == 90
 
 
 def spawned(parent: int) -> list[int]:
@@ -212,11 +212,11 @@ def test_a_worker_that_is_stopped_stops_the_run_and_loses_nothing(tmp_path: Path
 def test_a_lost_layout_does_not_lose_checkpoints(tmp_path: Path) -> None:
     directory = RunDirectory(tmp_path, {"experiment": "x", "versions": {"remanence": __version__}})
     with directory.opened():
-        directory.settle({"lanes_per_group": 2})
+        directory.set_layout({"lanes_per_group": 2})
         stopped(directory.path)
         (directory.path / "layout.json").unlink()
-        with pytest.raises(UserError, match="begin anew with --restart"):
-            directory.settle({"lanes_per_group": 2})
+        with pytest.raises(UserError, match="start over with --restart"):
+            directory.set_layout({"lanes_per_group": 2})
 
 
 def test_tables_do_not_depend_on_who_finishes_first(tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_tables_do_not_depend_on_who_finishes_first(tmp_path: Path) -> None:
         ({"lanes_per_group": 0}, "--lanes-per-group must be at least 1"),
         ({"checkpoint_every": 0.0}, "above 0 seconds"),
         ({"on": "rai"}, "did you mean 'ray'"),
-        ({"on": "ray", "jobs": 2}, "--jobs is for this machine alone"),
+        ({"on": "ray", "jobs": 2}, "--jobs is for this machine only"),
         ({"address": "auto"}, "--address needs --on ray"),
     ],
 )

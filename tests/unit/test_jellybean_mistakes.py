@@ -109,7 +109,7 @@ def test_a_damaged_state_is_refused(name: str) -> None:
         JellyBeanWorlds.restore(QUICK, state)
     state = JellyBeanWorlds(QUICK, [3]).state()
     state["place"] += 10_000
-    with pytest.raises(UserError, match="no map where an agent stands"):
+    with pytest.raises(UserError, match="no map at an agent's position"):
         JellyBeanWorlds.restore(QUICK, state)
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from processes import random_process
 from remanence.cli import main
 from remanence.core.errors import UserError
-from remanence.report.panels.theory import facts_table, in_markdown, theorem_table
+from remanence.report.panels.theory import in_markdown, summary_table, theorem_table
 from remanence.theory import (
     RewardProcess,
     common_values,
@@ -256,7 +256,7 @@ GOOD = {"P": [[0.5, 0.5], [0.5, 0.5]], "r": [[1.0, 0.0], [0.0, 1.0]], "gamma": 0
         ({"p": [1.0]}, r"one probability for each of 2 tasks"),
         ({"c": -1.0}, r"variance c cannot be negative"),
         ({"c": [1.0, 2.0, 3.0]}, r"variance c must be one number"),
-        ({"reward": 1}, r"has reward, which means nothing here"),
+        ({"reward": 1}, r"has reward, which is unknown"),
         ({"P": None}, r"P must"),
     ],
 )
@@ -269,7 +269,9 @@ def test_bad_processes_are_refused(tmp_path: Path, change: dict, complaint: str)
 
 def test_a_chain_with_two_ends_is_refused() -> None:
     process = RewardProcess(np.eye(2), np.zeros(2), 0.5)
-    with pytest.raises(UserError, match=r"no unique stationary distribution: the states \[0\] and \[1\] are 2 groups"):
+    with pytest.raises(
+        UserError, match=r"no unique stationary distribution: the states \[0\] and \[1\] are 2 recurrent classes"
+    ):
         process.visits  # noqa: B018
 
 
@@ -302,9 +304,9 @@ def test_theory_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     answer = json.loads(capsys.readouterr().out)
     assert [one["theorem"] for one in answer["theorems"]] == [str(n) for n in range(1, 11)]
     assert all(one["holds"] for one in answer["theorems"])
-    np.testing.assert_allclose(answer["facts"]["permanent_fixed_point"], common_values(load_process(file)))
-    best = answer["facts"]["best_step_size_from_zero"]
-    assert 0 < best["step_size"] < answer["facts"]["stability_limit"]
+    np.testing.assert_allclose(answer["summary"]["permanent_fixed_point"], common_values(load_process(file)))
+    best = answer["summary"]["best_step_size_from_zero"]
+    assert 0 < best["step_size"] < answer["summary"]["stability_limit"]
     assert best["mse_best_schedule"] <= best["mse"]
 
     file.write_text(json.dumps({**GOOD, "gamma": 2}))
@@ -323,7 +325,7 @@ def test_tables_of_the_theory() -> None:
     }
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(theorem_table([check]))
-    console.print(facts_table(found))
+    console.print(summary_table(found))
     printed = console.export_text()
     assert "E_τ[v_τ]" in printed
     assert "never" in printed

@@ -1,1 +1,1 @@
-"""What every other room uses: types, errors, random numbers, trees, masks, calls to the host, the backend."""
+"""Used by all other packages: types, errors, random numbers, trees, masks, host calls, the backend."""

@@ -1,9 +1,9 @@
-"""Prepares jax for many small lives at once: one host device per core, single-threaded kernels.
+"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels.
 
-Lanes are sharded over host devices, so each core runs its own lanes. Kernels that also start threads of their own
-then only wait for each other (measured: more than twice as slow on a busy machine). Both settings must be made before
-jax starts its backend, and nothing the user set is overridden. Accelerators are left alone. Compiled programs are kept
-between processes: a run that goes on, or a group in another process, starts at once.
+Lanes are sharded over host devices, so each core runs its own lanes. Multi-threaded kernels would compete for the cores
+(measured: more than twice as slow on a busy machine). Both options must be set before jax starts its backend; options set
+by the user are not overridden, and accelerators are not affected. Compiled programs are cached on disk: a resumed run, or a
+group in another process, need not compile again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def cores() -> int:
 
 
 def _compiled_programs() -> Path:
-    """A directory for programs compiled for this kind of processor: homes may be shared by machines of several kinds."""
+    """The cache for programs compiled for this kind of processor: a home directory may be shared by different machines."""
     try:
         about = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
     except (OSError, StopIteration):
@@ -35,15 +35,15 @@ def _compiled_programs() -> Path:
 
 
 def cache_directory() -> Path:
-    """Where things are kept that can be made again: `REMANENCE_CACHE`, or the user's cache."""
+    """The cache directory: `REMANENCE_CACHE`, or the user's cache."""
     return Path(os.environ.get("REMANENCE_CACHE") or user_cache_dir("remanence"))
 
 
 def memory() -> int:
-    """Bytes of memory this process may count on: the machine's, or its container's if that has less."""
+    """Memory in bytes: the machine's, or the container's limit if that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     groups = [Path("/sys/fs/cgroup")]
-    with contextlib.suppress(OSError, IndexError):  # a job of a scheduler has a group, and a limit, of its own
+    with contextlib.suppress(OSError, IndexError):  # a scheduler's job has its own cgroup and limit
         groups.append(groups[0] / Path("/proc/self/cgroup").read_text().split("::")[1].strip().lstrip("/"))
     for limit in (*(group / "memory.max" for group in groups), groups[0] / "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
@@ -52,7 +52,7 @@ def memory() -> int:
 
 
 def use_cores(count: int) -> None:
-    """So many devices instead of one per core; too late once the backend has started."""
+    """Uses `count` devices instead of one per core. No effect once the backend has started."""
     import jax
 
     with contextlib.suppress(RuntimeError):
@@ -60,7 +60,7 @@ def use_cores(count: int) -> None:
 
 
 def prepare() -> None:
-    """Sets the two options above, and where compiled programs are kept, unless the user already chose; may be called twice."""
+    """Sets the two options above and the compilation cache, unless the user has set them. May be called twice."""
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_SINGLE_THREAD}".strip()
@@ -72,6 +72,6 @@ def prepare() -> None:
     chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags
     if chosen_by_user or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
         return
-    # Too late once the caller's own jax code has started the backend: lanes then share the devices there are.
+    # No effect if the caller's jax code has started the backend: lanes then share the existing devices.
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", cores())

@@ -1,4 +1,4 @@
-"""Mistakes a user can make and mend: shown as one line, without a stack trace."""
+"""Errors a user can fix: shown as one line, without a stack trace."""
 
 from __future__ import annotations
 
@@ -11,42 +11,42 @@ from pathlib import Path
 
 
 class UserError(Exception):
-    """What was wrong and what to do about it, in one line."""
+    """What is wrong and how to fix it, in one line."""
 
 
 class Stopped(Exception):
-    """The run was asked to stop by the signal of this number, and did so after keeping all it had."""
+    """The run was stopped by this signal, after saving a checkpoint."""
 
     def __init__(self, signal: int) -> None:
         super().__init__(signal)
         self.signal = signal
 
     def __str__(self) -> str:
-        return "stopped; all is kept, and the same command goes on from here"
+        return "stopped; all progress is saved, and the same command resumes"
 
 
 def of_disk(error: BaseException, path: Path) -> UserError | None:
-    """What to tell of an error that is the disk's fault; None if it is another's.
+    """The `UserError` for an error of the disk; None for any other error.
 
-    Libraries that write for us do not always raise an `OSError`: the text then tells what happened.
+    Libraries do not always raise an `OSError`, so the text of the error is searched too.
     """
-    for code, wrong, mend in (
+    for code, wrong, fix in (
         (errno.ENOSPC, "the disk is full", "make room"),
         (errno.EDQUOT, "the quota is used up", "make room"),
         (errno.EROFS, "it is read-only", "make it writable"),
         (errno.EACCES, "permission denied", "make it writable"),
-        (errno.EIO, "the disk reports an error", "see to it"),
+        (errno.EIO, "the disk reports an error", "check it"),
     ):
         if (isinstance(error, OSError) and error.errno == code) or os.strerror(code).lower() in str(error).lower():
             return UserError(
-                f"cannot write to '{path}': {wrong}. What was kept before is safe: {mend}, and the same command goes on from there"
+                f"cannot write to '{path}': {wrong}. Everything saved before is safe: {fix}, and the same command resumes"
             )
     return None
 
 
 @contextlib.contextmanager
 def disk_errors(path: Path) -> Iterator[None]:
-    """Within this, errors that are the disk's fault become ones a person understands."""
+    """Turns errors of the disk into `UserError`s."""
     try:
         yield
     except (UserError, Stopped):
@@ -56,7 +56,7 @@ def disk_errors(path: Path) -> Iterator[None]:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
-    """The error for a name that does not exist, with the nearest one that does."""
+    """The error for an unknown name, with the closest known one."""
     names = list(known)
     folded = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.5)

@@ -1,10 +1,10 @@
-"""Keys that are cheap to use inside a compiled loop.
+"""Random keys that are cheap inside a compiled loop.
 
-`jax.random` on a CPU compiles its generator, Threefry-2x32 with 20 rounds, as a loop of its own that no other
-operation can be merged with. Written out flat, the same hash melts into the kernel around it: the bits are the same and
-a step of a table world runs about three times faster. `make_key` gives such keys; every function of `jax.random` takes them.
+On a CPU, `jax.random` compiles its generator, Threefry-2x32 with 20 rounds, as a loop that XLA cannot fuse with other
+operations. Unrolled, the same hash fuses with the kernel around it: the bits are the same, and a step of a tabular world
+runs about three times faster. `make_key` returns such keys; all functions of `jax.random` accept them.
 
-Nothing here depends on how a run is cut: step t of a life always uses `fold_in(key, t)`.
+Random numbers do not depend on how lanes are grouped: step t of a life always uses `fold_in(key, t)`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PARITY = 0x1BD11BDA
 
 
 def _threefry2x32(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
-    """Hashes two words under a key of two words (Salmon et al., 2011), 20 rounds, written out flat."""
+    """Hashes two words under a key of two words (Salmon et al., 2011), 20 rounds, unrolled."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))
     x, y = high + schedule[0], low + schedule[1]
     for group in range(5):
@@ -74,19 +74,19 @@ _FLAT_THREEFRY = define_prng_impl(
 
 
 def make_key(seed: int | Array) -> Key:
-    """A key for `seed`; draws are those of `jax.random.key(seed)`, only cheaper to compute."""
+    """A key for `seed`. It gives the same bits as `jax.random.key(seed)`."""
     return jax.random.key(seed, impl=_FLAT_THREEFRY)
 
 
 def unwrap_keys(tree: Any) -> Any:
-    """The same tree with plain words in place of keys, as files need it."""
+    """Replaces keys by their raw uint32 words, for files."""
     return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)
 
 
-def wrap_keys(tree: Any, form: Any) -> Any:
-    """Undoes `unwrap_keys`; `form` has keys where keys must be."""
+def wrap_keys(tree: Any, like: Any) -> Any:
+    """The inverse of `unwrap_keys`. `like` is a tree with keys where keys must be."""
     return jax.tree.map(
-        lambda one, leaf: jax.random.wrap_key_data(leaf, impl=_FLAT_THREEFRY) if _is_key(one) else leaf, form, tree
+        lambda one, leaf: jax.random.wrap_key_data(leaf, impl=_FLAT_THREEFRY) if _is_key(one) else leaf, like, tree
     )
 
 
@@ -95,5 +95,5 @@ def _is_key(leaf: Any) -> bool:
 
 
 def randint(key: Key, count: int | Array) -> Array:
-    """One of 0 … count-1, uniformly: one hash, where `jax.random.randint` takes four."""
+    """Uniform on 0 … count-1. Takes one hash; `jax.random.randint` takes four."""
     return jnp.minimum((jax.random.uniform(key) * count).astype(jnp.int32), count - 1)

@@ -1,7 +1,7 @@
-"""The words every other module uses.
+"""Types that all modules use.
 
-Shapes are written beside fields, without the lane axis: functions are written for one lane, and `lanes.py` maps them.
-`[]` is one number, `[*obs]` one observation, `[outputs]` one value (prediction) or one per action (control).
+Shapes beside fields are without the lane axis: functions are written for one lane, and `lanes.py` maps them with vmap.
+`[]` is a scalar, `[*obs]` one observation, `[outputs]` one value (prediction) or one per action (control).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from jax import Array
 
 Key: TypeAlias = Array
-Task: TypeAlias = Any  # a pytree of arrays: what distinguishes one task of a world from another
+Task: TypeAlias = Any  # a pytree of arrays: the parameters of one task of a world
 WorldState: TypeAlias = Any
 AgentState: TypeAlias = Any
 
@@ -39,16 +39,16 @@ jax.tree_util.register_pytree_with_keys(
 
 @dataclass(frozen=True)
 class ObsSpec:
-    """What one observation is like."""
+    """Describes one observation."""
 
     shape: tuple[int, ...]
     dtype: str
     num_states: int = 0
-    """how many states there are, where an observation is the number of a state; 0 for any other observation"""
+    """number of states, for Discrete observations; 0 for any other observation"""
     max_value: float = 255.0
     """the largest value of uint8 images"""
     images: np.ndarray | None = field(default=None, compare=False, repr=False)
-    """[num_states, rows, columns, channels] what a network sees of each state, where an observation is the number of a state"""
+    """[num_states, rows, columns, channels] the network's input for each state, for Discrete observations"""
 
     def zeros(self) -> np.ndarray:
         """An observation of the right shape and dtype."""
@@ -57,7 +57,7 @@ class ObsSpec:
 
 @dataclass(frozen=True)
 class EnvSpec:
-    """What an agent must know of its environment before it is built."""
+    """What an agent needs to know of its environment to be built."""
 
     obs: ObsSpec
     num_actions: int
@@ -66,37 +66,37 @@ class EnvSpec:
 
 
 class TimeStep(NamedTuple):
-    """What the world says after an action."""
+    """The world's answer to an action."""
 
-    obs: Array  # [*obs]  where the action led; the world never resets itself
+    obs: Array  # [*obs]  the next observation; the world never resets itself
     reward: Array  # []
-    discount: Array  # []  the world's discount factor, and 0 only if the episode truly terminated
-    last: Array  # []  the episode ends here, for whatever reason
-    begun: Array | None = None  # [*obs]  what the agent sees next, from worlds that begin the next episode themselves
+    discount: Array  # []  the world's discount factor; 0 only if the episode terminated
+    last: Array  # []  the episode ends here: terminated or truncated
+    begun: Array | None = None  # [*obs]  first observation of the next episode, from worlds that reset themselves
 
 
 class TaskObs(NamedTuple):
-    """What an agent sees that is told which task is live."""
+    """The observation of a task-aware agent."""
 
     obs: Array  # [*obs]
     task: Array  # []
 
 
 class Transition(NamedTuple):
-    """What the agent learns from."""
+    """One transition, as given to `learn`."""
 
     obs: Array  # [*obs]
     action: Array  # []
     reward: Array  # []
-    discount: Array  # []  0 at a true end, so that nothing is bootstrapped there
+    discount: Array  # []  0 on termination, where there is no bootstrap
     next_obs: Array  # [*obs]
     last: Array  # []
-    valid: Array  # []  False while this lane waits for others: `learn` must then leave everything as it was
+    valid: Array  # []  False while this lane waits for others: `learn` must then leave the state unchanged
 
 
 @dataclass(frozen=True)
 class Episodes:
-    """A span counted in episodes; `lead` counts as if so many episodes had been lived before the first."""
+    """A duration in episodes. `lead` is added to the episode count, as if `lead` episodes came before the first."""
 
     count: int
     lead: int = 0
@@ -104,7 +104,7 @@ class Episodes:
 
 @dataclass(frozen=True)
 class Steps:
-    """A span counted in steps."""
+    """A duration in steps."""
 
     count: int
 

@@ -38,7 +38,7 @@ from remanence.runs.execution import Execution
 from remanence.runs.jobs import make_driver, settings
 from remanence.runs.plan import Contender, Plan
 from remanence.runs.progress import track
-from remanence.runs.rows import AREA
+from remanence.runs.rows import AUC
 from remanence.runs.sweep import best_settings
 from remanence.streams import RandomOrder, Stream
 from remanence.theory import Response, response
@@ -254,7 +254,7 @@ def _lane_rows(
             "contender": cell.name,
             "seed": np.array(seeds, np.int32),
             **{name: float(value) for name, value in vars(hypers_of(config)).items()},
-            AREA + MSE: areas,
+            AUC + MSE: areas,
             "steps": 0,
             "samples_dropped": 0,
             "diverged": ~np.isfinite(areas),

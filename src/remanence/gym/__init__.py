@@ -1,7 +1,7 @@
-"""Our worlds, and the paper's streams of tasks, for agents of other libraries: registered with Gymnasium.
+"""Our worlds and the paper's streams of tasks as Gymnasium environments, for agents of other libraries.
 
-`import remanence` registers them if Gymnasium was imported before. In whatever order things were imported,
-`gymnasium.make("remanence.gym:remanence/CornerGrid-v0")` always works. What a world needs is imported when it is made.
+`import remanence` registers them if Gymnasium was imported before. `gymnasium.make("remanence.gym:remanence/CornerGrid-v0")`
+works in any order of imports. The modules of a world are imported when it is made.
 """
 
 from __future__ import annotations

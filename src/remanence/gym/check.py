@@ -1,4 +1,4 @@
-"""Tries an environment before anything is trained in it: what breaks Gymnasium's contract is told in one sentence."""
+"""Checks an environment before training: each violation of Gymnasium's API is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from remanence.gym.factories import EnvFactory
 from remanence.gym.spaces import Spaces, read_spaces
 from remanence.schedules import Schedule
 
-STEPS = 20  # of a trial
+STEPS = 20  # of a check
 
 
 def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple[Spaces, list[str], int]:
-    """Tries all environments of a life for a few steps.
+    """Runs all environments of a life for a few steps.
 
-    Returns: the spaces they share; what they call themselves; how many a source makes at once.
+    Returns: their common spaces; their ids; how many environments one call of a factory makes.
     """
     found: list[tuple[str, Spaces]] = []
     ids, sizes = [], []
@@ -35,12 +35,12 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
                 if hasattr(env, "close"):
                     _calling(f"closing {name}", env.close)
     (first, spaces), *others = found
-    for name, own in others:
-        if own != spaces:
+    for name, other in others:
+        if other != spaces:
             raise UserError(
-                f"environments with different spaces cannot take turns: {first} has {_summary(spaces)}, "
-                f"{name} has {_summary(own)}: "
-                "give adapter=, a function that wraps each environment so that all are alike, for example with "
+                f"environments that take turns need the same spaces: {first} has {_summary(spaces)}, "
+                f"{name} has {_summary(other)}: "
+                "give adapter=, a function that wraps each environment so that all have the same spaces, for example with "
                 "gymnasium.wrappers.TransformObservation and TransformAction"
             )
     if len(set(sizes)) > 1:
@@ -53,12 +53,12 @@ def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
 
     if isinstance(env, gymnasium.vector.VectorEnv):
         raise UserError(
-            f"{name} is a vector environment whose parts cannot be had one by one: make a single one and give seeds={env.num_envs} "
-            'for as many lives, or a synchronous vector (gymnasium.make_vec(…, vectorization_mode="sync"))'
+            f"{name} is a vector environment without access to its parts: make a single environment and use seeds={env.num_envs}, "
+            'or a synchronous vector (gymnasium.make_vec(…, vectorization_mode="sync"))'
         )
     if not isinstance(env, gymnasium.Env):
         old = " (an environment of the old gym package?)" if hasattr(env, "reset") and hasattr(env, "step") else ""
-        raise UserError(f"{name} is no gymnasium.Env but {type(env).__module__}.{type(env).__qualname__}{old}")
+        raise UserError(f"{name} is not a gymnasium.Env but {type(env).__module__}.{type(env).__qualname__}{old}")
     spaces = read_spaces(env.observation_space, env.action_space)
     if schedule.change is not None:
         times = {segment * schedule.segment_length.count for segment in range(len(schedule.order))} | {
@@ -80,7 +80,9 @@ def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
 def _reset(env: Any, name: str, spaces: Spaces) -> None:
     answer = _calling(f"resetting {name}", env.reset, seed=0)
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
-        raise UserError(f"reset of {name} must return an observation and a dict (obs, info); it gave {_kind(answer)}")
+        raise UserError(
+            f"reset of {name} must return an observation and a dict (obs, info); it returned {_kind(answer)}"
+        )
     _check_obs(env, name, spaces, answer[0], "reset")
 
 
@@ -88,21 +90,21 @@ def _step(env: Any, name: str, spaces: Spaces, action: int) -> bool:
     """Whether the episode is over."""
     answer = _calling(f"a step of {name}", env.step, action)
     if not (isinstance(answer, tuple) and len(answer) == 5):
-        old = ": the old interface with one `done`" if isinstance(answer, tuple) and len(answer) == 4 else ""
+        old = ": the old API with one `done`" if isinstance(answer, tuple) and len(answer) == 4 else ""
         raise UserError(
-            f"step of {name} must return obs, reward, terminated, truncated, info; it gave {_kind(answer)}{old}"
+            f"step of {name} must return obs, reward, terminated, truncated, info; it returned {_kind(answer)}{old}"
         )
     obs, reward, terminated, truncated, _ = answer
     _check_obs(env, name, spaces, obs, "step")
     try:
-        sound = math.isfinite(float(reward))
+        finite = math.isfinite(float(reward))
     except (TypeError, ValueError):
-        sound = False
-    if not sound:
-        raise UserError(f"step of {name} gave a reward that is no number: {reward!r}")
+        finite = False
+    if not finite:
+        raise UserError(f"step of {name} returned a reward that is not a finite number: {reward!r}")
     for what, value in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(value, bool | np.bool_):
-            raise UserError(f"step of {name} must say {what} by True or False; it gave {value!r}")
+            raise UserError(f"step of {name} must return {what} as True or False; it returned {value!r}")
     return bool(terminated or truncated)
 
 
@@ -117,11 +119,11 @@ def _check_obs(env: Any, name: str, spaces: Spaces, obs: Any, when: str) -> None
         wrong = f"dtype {array.dtype} instead of {space.dtype}"
     else:
         wrong = f"a value outside of {space}"
-    raise UserError(f"{when} of {name} gave an observation that is not in its own space: {wrong}")
+    raise UserError(f"{when} of {name} returned an observation that is not in its space: {wrong}")
 
 
 def _calling(what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """A call to what the user wrote; says where it failed."""
+    """Calls the user's code; an error says where it failed."""
     try:
         return function(*arguments, **options)
     except UserError:

@@ -1,4 +1,4 @@
-"""Any pure world as a Gymnasium environment, one step at a time."""
+"""Exports a world as a Gymnasium environment."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from remanence.worlds.base import World
 
 
 class _Process:
-    """What forks must know of this process: a child of one that has used JAX waits for ever for threads it does not have."""
+    """Lets forked processes know that this one has used JAX: in such a child, JAX waits forever for threads it does not have."""
 
     used = lost = False
 
@@ -34,25 +34,25 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class Episode(NamedTuple):
-    """An episode under way. Step n uses `fold_in(key, n)`."""
+    """A running episode. Step n uses `fold_in(key, n)`."""
 
-    key: Array  # [2] as plain words: jax takes them in sooner than keys
+    key: Array  # [2] raw words: faster to pass to jax than keys
     step: Array  # []
     world: WorldState
 
 
 class Program(NamedTuple):
-    """A world compiled for one lane."""
+    """The compiled functions of a world, for one lane."""
 
     begin: Callable[[np.ndarray, Task], tuple[Episode, Array]]
-    """(two random words, task) -> episode, observation"""
+    """(two random uint32 words, task) -> episode, observation"""
     step: Callable[[Episode, int, Task], tuple[Episode, Array, Array]]
     """(episode, action, task) -> episode, observation, [reward, discount, last]"""
 
 
 @cache
 def compiled(world: World) -> Program:
-    """The world's program: compiled once, and shared by all environments of equal worlds."""
+    """The program of a world: compiled once, and shared by all environments of equal worlds."""
 
     def begin(words: Array, task: Task) -> tuple[Episode, Array]:
         k_reset, k_steps = jax.random.split(jax.random.fold_in(make_key(words[0]), words[1]))
@@ -62,14 +62,14 @@ def compiled(world: World) -> Program:
     def step(episode: Episode, action: Array, task: Task) -> tuple[Episode, Array, Array]:
         key = jax.random.fold_in(wrap_keys(episode.key, make_key(0)), episode.step)
         state, seen = world.step(key, episode.world, jnp.int32(action), task)
-        # Few arrays to fetch: reading each costs about as much as the step itself.
+        # One array for all scalars: fetching an array costs about as much as the step itself.
         return Episode(episode.key, episode.step + 1, state), _shown(seen.obs), _numbers(seen)
 
     return Program(jax.jit(begin), jax.jit(step))
 
 
 def space_of(world: World, task: Task) -> spaces.Space:
-    """The space of a world's observations: state numbers are discrete, bits are 0 or 1 in uint8."""
+    """The observation space of a world: Discrete for states, uint8 in {0, 1} for bits."""
     obs = jax.eval_shape(lambda: world.reset(make_key(0), task)[1])
     if obs.dtype == bool:
         return spaces.Box(0, 1, obs.shape, np.uint8)
@@ -82,11 +82,11 @@ def space_of(world: World, task: Task) -> spaces.Space:
 
 
 class WorldEnv(gymnasium.Env[Any, int]):
-    """A pure world with some tasks, one of which is live.
+    """A world with several tasks, one of which is current.
 
-    An episode is `terminated` where the world's discount is 0 and `truncated` where it was only cut off. `info` has the number of
-    the `task` that was live and the `discount` of what follows. All chance comes from `np_random`: `reset(seed=s)` begins the same
-    episodes with the same luck, bit for bit. Setting `task` makes another task live, from the next step on.
+    An episode is `terminated` if the world's discount is 0, otherwise `truncated`. `info` has the number of the current `task` and
+    the `discount`. All randomness comes from `np_random`: after `reset(seed=s)`, episodes repeat bit for bit. Setting `task`
+    changes the current task, from the next step on.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
@@ -103,12 +103,12 @@ class WorldEnv(gymnasium.Env[Any, int]):
         Args:
             world: frozen and hashable; equal worlds share their compiled program.
             tasks: pytree, leaves [tasks, ...].
-            task: the one that is live.
-            observation_space: only needed where observations are numbers with bounds.
+            task: the number of the current task.
+            observation_space: only needed if observations are real numbers with bounds.
         """
         if _Process.lost:
             raise UserError(
-                "this process was forked from one that had made a world already: start it anew instead, for a vector with "
+                "this process was forked from one that had already made a world: spawn it instead, for a vector with "
                 'gymnasium.make_vec(…, vectorization_mode="async", vector_kwargs={"context": "spawn"})'
             )
         _Process.used = True
@@ -116,7 +116,7 @@ class WorldEnv(gymnasium.Env[Any, int]):
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise UserError(f"the render mode must be one of {self.metadata['render_modes']}; got '{render_mode}'")
         self.render_mode = render_mode
-        # One lane is a matter for a CPU, also where there is an accelerator.
+        # A single lane is faster on the CPU, even if there is an accelerator.
         place = jax.devices("cpu")[0]
         self._tasks = [
             jax.device_put(jax.tree.map(lambda leaf, number=number: np.asarray(leaf)[number], tasks), place)
@@ -135,7 +135,7 @@ class WorldEnv(gymnasium.Env[Any, int]):
 
     @property
     def task(self) -> int:
-        """The number of the live task."""
+        """The number of the current task."""
         return self._task
 
     @task.setter
@@ -146,14 +146,14 @@ class WorldEnv(gymnasium.Env[Any, int]):
 
     @property
     def live_task(self) -> Any:
-        """What the live task is: a pytree of arrays."""
+        """The parameters of the current task: a pytree of arrays."""
         return jax.tree.map(np.asarray, self._tasks[self._task])
 
     @property
     def state(self) -> WorldState:
         """The world's state."""
         if self._episode is None:
-            raise UserError("the world has not begun: call reset() first")
+            raise UserError("the world has not started: call reset() first")
         return self._episode.world
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
@@ -165,7 +165,7 @@ class WorldEnv(gymnasium.Env[Any, int]):
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if self._over or self._episode is None:
-            raise UserError("the episode is over, or has not begun: call reset() first")
+            raise UserError("the episode is over, or has not started: call reset() first")
         if not 0 <= action < self.world.num_actions:
             raise UserError(f"actions are 0 to {self.world.num_actions - 1} here; got {action}")
         self._episode, obs, numbers = self._program.step(self._episode, int(action), self._tasks[self._task])
@@ -181,15 +181,15 @@ class WorldEnv(gymnasium.Env[Any, int]):
         return self.text() if self.render_mode == "ansi" else None
 
     def picture(self) -> np.ndarray:
-        """[height, width, 3] the world for people to look at, RGB, uint8."""
+        """[height, width, 3] an RGB image of the world, uint8."""
         raise NotImplementedError
 
     def text(self) -> str:
-        """The world in signs."""
+        """The world as text."""
         raise NotImplementedError
 
     def _seen(self, obs: Array) -> Any:
-        """An observation as Gymnasium has it: a number, or an array of its own."""
+        """An observation for Gymnasium: an integer, or a copy of the array."""
         seen = np.array(obs)
         return np.int64(seen) if isinstance(self.observation_space, spaces.Discrete) else seen
 

@@ -17,16 +17,16 @@ from remanence.worlds.jellybean.random import MODULUS
 from remanence.worlds.jellybean.rewards import DISCOUNT, RewardSchedule
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
 
-PATH = 400  # cells of the path that a picture shows
+PATH = 400  # cells of the path that `render` shows
 
 
 class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
-    """One agent that walks an infinite map and collects items; it never ends.
+    """One agent that walks on an infinite map and collects items; episodes never end.
 
-    Observation: [view, view, 3], the colours of cells around the agent, by x and by y upwards. Actions: 0 up, 1 left, 2 right,
-    3 down. `reset(seed=s)` begins in the original simulator's world of seed s; without a seed, in some other world. `info` has
-    the agent's `position`, the number of items `collected` of each kind, the number of the `task` that was live and the `discount`.
-    Without a schedule, setting `task` makes another task live, from the next step on.
+    Observation: [view, view, 3], the colors of cells around the agent, by x and by y upwards. Actions: 0 up, 1 left, 2 right,
+    3 down. `reset(seed=s)` starts in the original simulator's world of seed s; without a seed, in another random world. `info` has
+    the agent's `position`, the number of items `collected` of each kind, the number of the current `task` and the `discount`.
+    Without a schedule, setting `task` changes the current task, from the next step on.
     """
 
     metadata = {"render_modes": ["rgb_array", "ansi"], "render_fps": 10}  # noqa: RUF012
@@ -43,11 +43,11 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         patch_size: int | None = None,
         render_mode: str | None = None,
     ) -> None:
-        """What is None is as the preset has it.
+        """Arguments that are None are as in the preset.
 
         Args:
-            rewards: tasks, each with one reward for every kind of item.
-            switch_every: steps of a task, all in turn; None stays with `task`.
+            rewards: tasks, each with one reward per kind of item.
+            switch_every: steps per task, all tasks in turn; None: `task` only.
         """
         changes = {
             "items": None if items is None else tuple(items),
@@ -101,7 +101,7 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
 
     @property
     def task(self) -> int:
-        """The number of the live task."""
+        """The number of the current task."""
         if self._task is not None:
             return self._task
         return int(self.schedule.task(0 if self._worlds is None else int(self._worlds.time[0])))
@@ -116,9 +116,9 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
 
     @property
     def worlds(self) -> JellyBeanWorlds:
-        """The world, as the only one of its lanes."""
+        """The world, as a batch of one lane."""
         if self._worlds is None:
-            raise UserError("the world has not begun: call reset() first")
+            raise UserError("the world has not started: call reset() first")
         return self._worlds
 
     def _observation(self) -> np.ndarray:
@@ -133,4 +133,4 @@ class JellyBeanEnv(gymnasium.Env[np.ndarray, int]):
         }
 
 
-_preset = preset  # in the constructor, the name is that of an argument
+_preset = preset  # the constructor has an argument of the same name

@@ -1,4 +1,4 @@
-"""What agents are shown of a Gymnasium environment: its spaces, and how its observations become arrays."""
+"""The spaces of a Gymnasium environment, and how its observations become arrays for our agents."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec
 
 DISCRETE, VECTOR, IMAGE = "number", "vector", "image"
-CHANNELS = (1, 3, 4)  # of pictures: tells where the channels are
+CHANNELS = (1, 3, 4)  # usual numbers of channels: used to find the channel axis of images
 
 
 @dataclass(frozen=True)
 class Spaces:
-    """Observations as agents see them, and actions. Plain values only: a policy is saved with it."""
+    """Observations as agents see them, and actions. Plain values only: policies are saved with it."""
 
     kind: str
-    """a number (of a state), a vector, or an image: rows, columns, channels"""
+    """DISCRETE, VECTOR, or IMAGE (rows, columns, channels)"""
     env_shape: tuple[int, ...]
-    """the shape of what the environment gives"""
+    """the shape of the environment's observations"""
     shape: tuple[int, ...]
-    """the shape of what agents see"""
+    """the shape of the observations agents see"""
     dtype: str
     actions: int
     states: int = 0
-    """how many, where an observation is the number of a state"""
+    """number of states, for Discrete observations"""
     first_state: int = 0
     first_action: int = 0
     choices: tuple[int, ...] = ()
-    """for observations of several numbers, how many values each may have: agents see one bit for each"""
+    """for MultiDiscrete observations, the number of values of each component: agents see them one-hot"""
     first_choices: tuple[int, ...] = ()
     channels_first: bool = False
     max_value: int = 255
-    """the largest value of images of bytes"""
+    """the largest value of uint8 images"""
 
     def env_spec(self, tasks: int, discount: float = 0.99) -> EnvSpec:
         """What agents must know of the environment."""
@@ -44,21 +44,21 @@ class Spaces:
         return EnvSpec(obs, self.actions, tasks, discount)
 
     def encode(self, obs: Any) -> np.ndarray:
-        """One observation as agents see it: a copy, as environments may write the next one into the same array."""
+        """One observation as agents see it. Always a copy: environments may reuse their array."""
         array = np.asarray(obs)
         if array.shape != self.env_shape:
             raise UserError(
-                f"the environment gave an observation of shape {array.shape}, its space says {self.env_shape}"
+                f"the environment returned an observation of shape {array.shape}, but its space has shape {self.env_shape}"
             )
         return self._encoded(array)
 
     def encode_many(self, obs: Any) -> tuple[np.ndarray, bool]:
-        """One observation or many: [n, *shape], and whether there were many."""
+        """One observation or a batch, as [n, *shape], and whether it was a batch."""
         array = np.asarray(obs)
         if array.shape == self.env_shape:
             return self._encoded(array)[None], False
         if array.shape[1:] != self.env_shape or array.ndim != len(self.env_shape) + 1:
-            raise UserError(f"an observation has shape {self.env_shape}, many of them (n, …); got {array.shape}")
+            raise UserError(f"an observation has shape {self.env_shape}, a batch of them (n, …); got {array.shape}")
         return np.stack([self._encoded(one) for one in array]), True
 
     def _encoded(self, array: np.ndarray) -> np.ndarray:
@@ -73,16 +73,16 @@ class Spaces:
 
 
 def read_spaces(observations: Any, actions: Any) -> Spaces:
-    """The spaces of an environment, or what is wrong with them."""
+    """Reads the spaces of an environment; raises a `UserError` if our agents cannot use them."""
     from gymnasium import spaces
 
     if not isinstance(actions, spaces.Discrete):
         help = (
-            ": continuous actions must be made discrete by a wrapper (gymnasium.wrappers.TransformAction)"
+            ": use a wrapper to make continuous actions discrete (gymnasium.wrappers.TransformAction)"
             if isinstance(actions, spaces.Box)
             else ""
         )
-        raise UserError(f"our agents choose among a number of actions (Discrete), not from {actions}{help}")
+        raise UserError(f"our agents need a Discrete action space, not {actions}{help}")
     acting: dict[str, Any] = {"actions": int(actions.n), "first_action": int(actions.start)}
     if isinstance(observations, spaces.Discrete):
         states = {"states": int(observations.n), "first_state": int(observations.start)}
@@ -95,26 +95,26 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
         return Spaces(VECTOR, observations.shape, (math.prod(observations.shape),), "bool", **acting)
     if not isinstance(observations, spaces.Box):
         raise UserError(
-            f"our agents see vectors, images or numbers of states, not {type(observations).__name__} observations: choose or join "
-            "their parts by a wrapper (gymnasium.wrappers.FlattenObservation, or minigrid's ImgObsWrapper)"
+            f"our agents need vectors, images or Discrete observations, not {type(observations).__name__}: choose or flatten "
+            "their parts with a wrapper (gymnasium.wrappers.FlattenObservation, or minigrid's ImgObsWrapper)"
         )
     return _of_box(observations, acting)
 
 
 def _of_box(box: Any, acting: dict[str, Any]) -> Spaces:
     shape, dtype = box.shape, box.dtype
-    # Larger integers than int32 holds: networks see them as float32 anyway.
-    kept = str(dtype) if str(dtype) in ("bool", "uint8", "int32") else "float32"
+    # Integers larger than int32: networks see them as float32 anyway.
+    seen_dtype = str(dtype) if str(dtype) in ("bool", "uint8", "int32") else "float32"
     if len(shape) < 2:
-        return Spaces(VECTOR, shape, (math.prod(shape),), kept, **acting)
+        return Spaces(VECTOR, shape, (math.prod(shape),), seen_dtype, **acting)
     if dtype == np.uint8:
-        acting["brightest"] = max(int(box.high.max()), 1)
+        acting["max_value"] = max(int(box.high.max()), 1)
     if len(shape) == 2:
-        return Spaces(IMAGE, shape, (*shape, 1), kept, **acting)
+        return Spaces(IMAGE, shape, (*shape, 1), seen_dtype, **acting)
     if len(shape) > 3:
-        raise UserError(f"images have rows, columns and channels: observations of shape {shape} need a wrapper")
+        raise UserError(f"images need rows, columns and channels: observations of shape {shape} need a wrapper")
     first, *_, last = shape
     square_after = shape[1] == last != first  # frames stacked in front
     if last not in CHANNELS and (first in CHANNELS or square_after):
-        return Spaces(IMAGE, shape, (*shape[1:], first), kept, channels_first=True, **acting)
-    return Spaces(IMAGE, shape, shape, kept, **acting)
+        return Spaces(IMAGE, shape, (*shape[1:], first), seen_dtype, channels_first=True, **acting)
+    return Spaces(IMAGE, shape, shape, seen_dtype, **acting)

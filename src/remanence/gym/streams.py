@@ -1,4 +1,4 @@
-"""The paper's streams of tasks, ready to be made; every part of a schedule can be given anew."""
+"""The paper's streams of tasks as Gymnasium environments; every part of a schedule can be overridden."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from remanence.gym.worlds import (
 
 @dataclass(frozen=True)
 class StreamOf:
-    """Makes an environment and feeds it a stream; arguments beyond the schedule's are the environment's own."""
+    """Makes an environment with a stream of tasks; further arguments are passed to the environment."""
 
     make: Callable[..., Any]
     segment_length: Duration
@@ -32,8 +32,8 @@ class StreamOf:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        made = self.make.func if isinstance(self.make, partial) else self.make
-        return made.metadata  # type: ignore[union-attr]
+        env_class = self.make.func if isinstance(self.make, partial) else self.make
+        return env_class.metadata  # type: ignore[union-attr]
 
     def __call__(
         self,
@@ -44,7 +44,7 @@ class StreamOf:
         observe_task: bool = False,
         **world: Any,
     ) -> TaskSwitching:
-        """What is None is as the paper has it."""
+        """Arguments that are None are as in the paper."""
         if episodes is None and steps is None:
             episodes, steps = (
                 (self.segment_length.count, None)

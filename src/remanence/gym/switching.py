@@ -1,4 +1,4 @@
-"""Tasks that change under an agent of another library: a stream around an environment."""
+"""A wrapper that switches the tasks of an environment, for agents of other libraries."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ DRAWN = "drawn"
 
 
 class HasTasks(Protocol):
-    """What an environment must have to be fed a stream; all of ours do."""
+    """What an environment needs for a stream of tasks; all of ours have it."""
 
     task: int
-    """the number of the live task: can be set at any time"""
+    """the number of the current task: can be set at any time"""
 
     @property
     def num_tasks(self) -> int: ...
 
 
 class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
-    """Makes another task of an environment live every so many episodes or steps, and goes on so for ever.
+    """Switches the task of an environment every `episodes` episodes or `steps` steps, forever.
 
-    A life begins with the first reset and with every reset that is given a seed: the stream then starts anew. A reset without a
-    seed only begins the next episode. `info["task"]` is the task that was live in a step, and paid its reward. Agents that shall
-    be told find it in their observation with `observe_task`: there it is the one that the next action will meet.
+    The first reset, and every reset with a seed, starts the stream from the beginning. A reset without a seed only starts the
+    next episode. `info["task"]` is the task that gave the reward of the step. With `observe_task`, the observation has the task
+    too, for task-aware agents: there it is the task of the next action.
     """
 
     def __init__(
@@ -47,12 +47,12 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
     ) -> None:
         """
         Args:
-            env: has `num_tasks` and a `task` that can be set, as all worlds of this package.
-            episodes: how long a task stays, in episodes; give this or `steps`.
-            steps: the same in steps.
-            order: numbers of tasks, over and over; all in turn if not given; "drawn": any, each time, which may keep the task.
-            ends_episode: whether a switch in the middle of an episode cuts it off.
-            observe_task: whether observations are {"obs": …, "task": …} instead of the environment's own.
+            env: has `num_tasks` and a settable `task`, as all worlds of this package.
+            episodes: length of a task in episodes; give this or `steps`.
+            steps: length of a task in steps.
+            order: task numbers, repeated; default: all in turn; "drawn": uniformly at random each time, possibly the same again.
+            truncate_on_switch: whether a switch truncates the episode.
+            observe_task: whether observations are {"obs": …, "task": …}.
         """
         arguments = {
             "episodes": episodes,
@@ -64,16 +64,18 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
             self, order=order if order is None or isinstance(order, str) else tuple(order), **arguments
         )
         gymnasium.Wrapper.__init__(self, env)
-        self.stream = _stream(_tasked(env).num_tasks, _span(episodes, steps), order, observe_task, truncate_on_switch)
+        self.stream = _stream(
+            _tasked(env).num_tasks, _duration(episodes, steps), order, observe_task, truncate_on_switch
+        )
         if observe_task:
             task = spaces.Discrete(self.stream.num_tasks)
             self.observation_space = spaces.Dict({"obs": env.observation_space, "task": task})
-        self._begin_life(None)
+        self._restart(None)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
-            self._begin_life(seed)
-        elif self._under_way:  # also an episode that someone outside cut off
+            self._restart(seed)
+        elif self._under_way:  # also an episode that the caller abandoned
             self._episodes += 1
         self._under_way = False
         self._switch()
@@ -91,24 +93,24 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         if at_switch and self.stream.truncate_on_switch and not terminated:
             truncated = True
         if at_switch and not (terminated or truncated):
-            self._switch()  # the observation must tell of it before the next action
+            self._switch()  # the observation must have the task of the next action
         return self._shown(obs), reward, terminated, truncated, {**info, "task": task}
 
-    def _begin_life(self, seed: int | None) -> None:
-        # Of its own: the environment's luck has the same seed.
-        self._chance = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
+    def _restart(self, seed: int | None) -> None:
+        # A spawned generator: the environment's generator uses the same seed.
+        self._rng = np.random.default_rng(np.random.SeedSequence(seed).spawn(1)[0])
         self._episodes = self._steps = 0
         self._under_way = False
         self._segment = -1
         self._task = 0
 
     def _switch(self) -> None:
-        """Makes the task live whose turn it is."""
+        """Sets the task of the current segment."""
         clock = self._steps if isinstance(self.stream.segment_length, Steps) else self._episodes
         while self._segment < clock // self.stream.segment_length.count:
             self._segment += 1
             listed = self.stream.shared_order[self._segment % self.stream.segments]
-            self._task = int(self._chance.integers(self.stream.num_tasks)) if listed is None else listed
+            self._task = int(self._rng.integers(self.stream.num_tasks)) if listed is None else listed
             _tasked(self.env).task = self._task
 
     def _shown(self, obs: Any) -> Any:
@@ -118,15 +120,13 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
 def _tasked(env: gymnasium.Env) -> HasTasks:
     inner: Any = env.unwrapped
     if not (hasattr(inner, "num_tasks") and hasattr(inner, "task")):
-        raise UserError(
-            f"{inner} has no tasks: an environment for a stream has `num_tasks` and a `task` that can be set"
-        )
+        raise UserError(f"{inner} has no tasks: a stream needs an environment with `num_tasks` and a settable `task`")
     return inner
 
 
-def _span(episodes: int | None, steps: int | None) -> Duration:
+def _duration(episodes: int | None, steps: int | None) -> Duration:
     if (episodes is None) == (steps is None):
-        raise UserError("a task lasts so many episodes or so many steps: give one of the two")
+        raise UserError("give the length of a task in episodes or in steps, not both")
     return Steps(steps) if episodes is None else Episodes(episodes)  # type: ignore[arg-type]
 
 

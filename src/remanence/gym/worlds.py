@@ -1,4 +1,4 @@
-"""The paper's worlds as Gymnasium environments. Arguments beyond those named here are the world's own, such as its discount."""
+"""The paper's worlds as Gymnasium environments. Further arguments are passed to the world, such as its discount."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class CornerGridEnv(WorldEnv):
 
 
 class CornerGridImageEnv(CornerGridEnv):
-    """The same grid seen as a picture. Observation: [48, 48, 3], uint8. The paper's tasks pay ten times as much here."""
+    """The same grid as an image. Observation: [48, 48, 3], uint8. Rewards of the paper's tasks are ten times as large here."""
 
     def __init__(self, tasks: ArrayLike = 10 * CORNER_TASKS, task: int = 0, render_mode: str | None = None) -> None:
         super().__init__(tasks, task, render_mode)
@@ -102,7 +102,7 @@ class ContinuousGridEnv(WorldEnv):
 class SlipperyGridEnv(WorldEnv):
     """Two goals at the far end of a slippery grid. Observation: the cell. Actions: up, down, left, right.
 
-    Tasks: the rewards of the two goals; by default one pays and the other costs, and they swap.
+    Tasks: the rewards of the two goals; by default one is positive and the other negative, and they swap.
     """
 
     metadata = DRAWN_AND_WRITTEN
@@ -122,10 +122,10 @@ class SlipperyGridEnv(WorldEnv):
 
 
 class ChainEnv(WorldEnv):
-    """A Markov reward process: states follow each other by chance, and the only action changes nothing. For prediction.
+    """A Markov reward process, for prediction: the only action has no effect.
 
-    Observation: the state. It never ends; after `length` steps an episode is cut off. By default the process and the seven
-    tasks are those of the paper's task-diameter experiment (App. C.2), the tasks at distance 1 from each other.
+    Observation: the state. It never terminates; episodes are truncated after `length` steps. By default the process and the
+    seven tasks are those of the paper's task-diameter experiment (App. C.2), with tasks at distance 1 from each other.
     Tasks: the expected reward on leaving each state.
     """
 
@@ -159,9 +159,9 @@ class ChainEnv(WorldEnv):
 
 
 class RoomsEnv(WorldEnv):
-    """Rooms of which the agent sees what is in front of it: bits, [view, view, channels]. Actions: turn left, turn right, walk.
+    """Rooms with partial observations: the cells in front of the agent as bits, [view, view, channels].
 
-    Tasks: the rewards to which the prizes of goals and items point.
+    Actions: turn left, turn right, forward. Tasks: the rewards that goals and items refer to by index.
     """
 
     metadata = DRAWN_AND_WRITTEN
@@ -187,7 +187,7 @@ class ItemRoomsEnv(RoomsEnv):
 
 
 class TwoRoomsEnv(RoomsEnv):
-    """Two rooms with two goals (paper, App. C.1.3), cut off after 100 steps. Tasks: the rewards of the goals."""
+    """Two rooms with two goals (paper, App. C.1.3); episodes are truncated after 100 steps. Tasks: the rewards of the goals."""
 
     def __init__(
         self, tasks: ArrayLike = TWO_ROOMS_TASKS, task: int = 0, render_mode: str | None = None, **shape: Any
@@ -196,7 +196,7 @@ class TwoRoomsEnv(RoomsEnv):
 
 
 class MinAtarEnv(WorldEnv):
-    """A game of MinAtar. Observation: bits, [10, 10, channels]. Actions: nothing, left, up, right, down, fire. It has one task."""
+    """A game of MinAtar. Observation: bits, [10, 10, channels]. Actions: no-op, left, up, right, down, fire. One task."""
 
     metadata = DRAWN
     world: MinAtar
@@ -209,7 +209,7 @@ class MinAtarEnv(WorldEnv):
 
 
 class MinAtarGamesEnv(WorldEnv):
-    """Several games of MinAtar that look alike to the agent; a task is one of them. All else is as in a single game."""
+    """Several games of MinAtar with the same observation shape; each game is a task."""
 
     metadata = DRAWN
     world: MinAtarGames
@@ -222,7 +222,7 @@ class MinAtarGamesEnv(WorldEnv):
         ramping: bool = False,
         **shape: Any,
     ) -> None:
-        """By default games do not grow harder, as in the paper's stream."""
+        """By default without difficulty ramping, as in the paper's stream."""
         world = MinAtarGames(tuple(games), ramping=ramping, **shape)
         super().__init__(world, np.arange(len(world.games), dtype=np.int32), task, render_mode)
 

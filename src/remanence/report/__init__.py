@@ -1,1 +1,1 @@
-"""Figures, tables and pages. Reads results only; knows no agent and no world."""
+"""Figures, tables and HTML pages. Uses results only, no agents or worlds."""

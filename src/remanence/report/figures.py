@@ -1,4 +1,4 @@
-"""Learning curves in the paper's look."""
+"""Learning curves in the paper's style."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remanence.results.continual import of_run
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
 
-# Okabe and Ito's colours can be told apart with any kind of colour vision. A contender has one colour everywhere.
+# Okabe and Ito's colors, safe for color-blind readers. A contender has the same color everywhere.
 COLOURS = {
     "PT": "#D55E00",
     "plain": "#0072B2",
@@ -22,12 +22,12 @@ COLOURS = {
     "large-buffer": "#56B4E9",
     "Random": "#767676",
 }
-MOST_POINTS = 500  # a curve with more is averaged in bins: no screen or page shows more
+MAX_POINTS = 500  # curves with more points are averaged in bins
 
 
 @dataclass(frozen=True)
 class Line:
-    """One metric drawn per contender."""
+    """One metric, drawn for each contender."""
 
     metric: str
     label: str
@@ -35,7 +35,7 @@ class Line:
 
 
 def colour(contender: str) -> str:
-    """The colour of a contender, by its family."""
+    """The color of a contender, by its family."""
     if contender.startswith("PT"):
         return COLOURS["PT"]
     return next((shade for kind, shade in COLOURS.items() if contender.endswith(kind)), COLOURS["plain"])
@@ -52,9 +52,9 @@ def learning_curves(
     smooth: int = 1,
     per_window: int = 1,
 ) -> alt.LayerChart | alt.FacetChart:
-    """Mean over seeds with the paper's 90 % band, one colour per contender, one dash per metric, a rule at each switch.
+    """Mean over seeds with the paper's 90 % band: one color per contender, one dash per metric, a rule at each switch.
 
-    `smooth`: a point is the mean of so many windows up to it. `per_window`: what a window counts for on the axis.
+    `smooth`: each point is the mean of the last `smooth` windows. `per_window`: length of a window on the axis.
     """
     names = results.contenders
     rows = pl.concat(_band(results, name, line, smooth) for name in names for line in lines)
@@ -93,8 +93,8 @@ def learning_curves(
         .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
         .encode(x="window:Q")
     )
-    smoothed = f", each point the mean of {smooth}" if smooth > 1 else ""
-    change = "a task is drawn anew" if None in results.description["stream"]["order"] else "the task changes"
+    smoothed = f", each point is the mean of {smooth}" if smooth > 1 else ""
+    change = "a new task is drawn" if None in results.description["stream"]["order"] else "the task changes"
     switches = f"; dashed rules: {change}" if results.switches else ""
     subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}{switches}"
     return alt.layer(rules, band, curve).properties(
@@ -107,7 +107,7 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
     meaning = {
         "jumpstart": f"first {results.unit} after a switch",
         "recovery": f"{results.unit}s to recover",
-        "forgetting": "lost when a task returns",
+        "forgetting": "loss when a task returns",
         "transfer": "gain over the reset variant",
     }
     rows = [
@@ -119,10 +119,10 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
     names = results.contenders
     panels = []
     for what, label in meaning.items():
-        own = [row for row in rows if row["measure"] == what]
-        if not own:
+        points = [row for row in rows if row["measure"] == what]
+        if not points:
             continue
-        base = alt.Chart(alt.Data(values=own)).encode(
+        base = alt.Chart(alt.Data(values=points)).encode(
             y=alt.Y(
                 "agent:N", title=None, scale=alt.Scale(domain=names), axis=alt.Axis(labels=not panels, ticks=False)
             ),
@@ -146,10 +146,10 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
 
 
 def left_out(results: Results) -> list[str]:
-    """A line for each contender some of whose lanes are not in the averages."""
+    """A line for each contender with diverged seeds, which are not in the averages."""
     counts = {name: len(results.diverged(name)) for name in results.contenders}
     return [
-        f"{name}: {count} of {len(results.seeds)} lanes diverged, not shown" for name, count in counts.items() if count
+        f"{name}: {count} of {len(results.seeds)} seeds diverged, not shown" for name, count in counts.items() if count
     ]
 
 
@@ -158,8 +158,8 @@ def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataF
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, windows = _binned(curves)
-        known = np.isfinite(binned)  # a window in which no episode ended has no return
-        binned, windows, seeds = binned[:, known.any(axis=0)], windows[known.any(axis=0)], known.sum(axis=0)
+        finite = np.isfinite(binned)  # a window in which no episode ended has no return
+        binned, windows, seeds = binned[:, finite.any(axis=0)], windows[finite.any(axis=0)], finite.sum(axis=0)
         seeds = seeds[seeds > 0]
         mean = np.nanmean(binned, axis=0)
         spread = np.nanstd(binned, axis=0) * np.sqrt(seeds / np.maximum(seeds - 1, 1))
@@ -170,29 +170,29 @@ def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataF
 
 
 def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
-    """[seeds, windows]: the mean of the last `width` windows, or of as many as there are and have a value."""
+    """[seeds, windows]: the mean of the last `width` windows, or of as many as exist and have a value."""
     if width == 1 or not curves.size:
         return curves
-    known = np.isfinite(curves)
-    sums, counts = (np.cumsum(one, axis=1, dtype=np.float64) for one in (np.where(known, curves, 0.0), known))
+    finite = np.isfinite(curves)
+    sums, counts = (np.cumsum(one, axis=1, dtype=np.float64) for one in (np.where(finite, curves, 0.0), finite))
     for running in (sums, counts):
         running[:, width:] -= running[:, :-width].copy()
     return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
 
 
 def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Averages neighbouring windows until at most `MOST_POINTS` remain: [seeds, bins] and the last window of each bin."""
-    width = -(-curves.shape[1] // MOST_POINTS)
+    """Averages neighbouring windows until at most `MAX_POINTS` remain: [seeds, bins] and the last window of each bin."""
+    width = -(-curves.shape[1] // MAX_POINTS)
     bins = curves.shape[1] // width
-    kept = curves[:, : bins * width].astype(np.float64)
-    grouped = kept.reshape(len(curves), bins, width)
+    trimmed = curves[:, : bins * width].astype(np.float64)
+    grouped = trimmed.reshape(len(curves), bins, width)
     count = np.isfinite(grouped).sum(axis=2)
     means = np.divide(np.nansum(grouped, axis=2), count, out=np.full(count.shape, np.nan), where=count > 0)
     return means, np.arange(1, bins + 1) * width
 
 
 def spoken_ticks(results: Results) -> tuple[int, str]:
-    """What a window of a curve counts for, and in which unit."""
+    """Length of a window on the axis, and its unit."""
     return results.description.get("window", 1), next(
         iter(results.description["stream"]["segment_length"])
     ).removesuffix("s")

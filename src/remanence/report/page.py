@@ -1,4 +1,4 @@
-"""A self-contained page: interactive figures, tables, claims and how to repeat each run. Works without a network."""
+"""A self-contained HTML page: interactive figures, tables, claims and the command of each run. Works offline."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Section:
     name: str
     title: str
     where: str
-    """where it stands in the paper"""
+    """figure or section of the paper"""
     results: Results
     charts: Mapping[str, alt.TopLevelMixin]
     claims: Sequence[Claim]
@@ -61,7 +61,7 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
 
 
 def styled(chart: Any) -> Any:
-    """The look of all our figures."""
+    """Applies the style of all our figures."""
     return (
         chart.configure(font=FONT, background="white")
         .configure_view(stroke=None)
@@ -99,29 +99,29 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     if not metrics:
         return ""
     head = "".join(f"<th colspan=3>{metric}</th>" for metric in metrics)
-    subhead = "<th>AUC, mean ± s.e.</th><th>after a switch</th><th>before the next</th>" * len(metrics)
+    subhead = "<th>AUC, mean ± s.e.</th><th>after a switch</th><th>before a switch</th>" * len(metrics)
     rows = []
-    for name, facts in summarise(results).items():
-        hypers = ", ".join(f"{key} {value:g}" for key, value in facts["hypers"].items())
-        diverged = f" <span class=bad>{len(facts['diverged'])} lanes diverged</span>" if facts["diverged"] else ""
-        cells = "".join(_summary_cells(facts["metrics"][metric]) for metric in metrics)
+    for name, summary in summarise(results).items():
+        hypers = ", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items())
+        diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
+        cells = "".join(_summary_cells(summary["metrics"][metric]) for metric in metrics)
         rows.append(f"<tr><td>{name}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return (
-        f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyper-parameters</th>{head}</tr><tr>{subhead}</tr></thead>"
+        f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyperparameters</th>{head}</tr><tr>{subhead}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
-        f"<p class=note>“After a switch” and “before the next”: means over segments of the first and the last {results.unit}; "
-        "the first segment, which follows no switch, counts only in the latter.</p>"
+        f"<p class=note>“After a switch” and “before a switch”: means over segments of the first and the last {results.unit}; "
+        "the first segment, which follows no switch, counts only in the second.</p>"
     )
 
 
-def _summary_cells(facts: dict[str, Any]) -> str:
-    if facts["auc_mean"] is None:
+def _summary_cells(summary: dict[str, Any]) -> str:
+    if summary["auc_mean"] is None:
         return "<td>–</td><td>–</td><td>–</td>"
-    error = "" if facts["auc_se"] is None else f" ± {facts['auc_se']:.4f}"
-    after = facts["first"][1:]
+    error = "" if summary["auc_se"] is None else f" ± {summary['auc_se']:.4f}"
+    after = summary["first"][1:]
     first = f"{sum(after) / len(after):.4f}" if after else "–"
-    last = f"{sum(facts['last']) / len(facts['last']):.4f}"
-    return f"<td>{facts['auc_mean']:.4f}{error}</td><td>{first}</td><td>{last}</td>"
+    last = f"{sum(summary['last']) / len(summary['last']):.4f}"
+    return f"<td>{summary['auc_mean']:.4f}{error}</td><td>{first}</td><td>{last}</td>"
 
 
 def _claims_table(claims: Sequence[Claim]) -> str:
@@ -133,7 +133,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         for one in claims
     )
     return (
-        "<table class=claims><thead><tr><th>verdict</th><th>what the paper says</th><th>evidence</th></tr></thead>"
+        "<table class=claims><thead><tr><th>verdict</th><th>claim of the paper</th><th>evidence</th></tr></thead>"
         f"<tbody>{rows}</tbody></table><p class=note>A claim is decided if the 90 % interval of the paired difference over "
         "seeds lies on one side of 0.</p>"
     )

@@ -44,15 +44,13 @@ def _written(value: Any) -> str:
 
 
 def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
-    """Area under the curve per contender for the metrics a reader looks at first."""
+    """Area under the curve per contender, for the primary metrics."""
     metrics = results.first_metrics(primary_metrics)
-    table = Table(
-        "agent", "hyper-parameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold"
-    )
-    for name, facts in summarise(results).items():
-        hypers = _hypers(facts["hypers"])
-        agent = f"{name} [red]({len(facts['diverged'])} diverged)[/red]" if facts["diverged"] else name
-        table.add_row(agent, hypers, *(_area(facts["metrics"][metric]) for metric in metrics))
+    table = Table("agent", "hyperparameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold")
+    for name, values in summarise(results).items():
+        hypers = _hypers(values["hypers"])
+        agent = f"{name} [red]({len(values['diverged'])} diverged)[/red]" if values["diverged"] else name
+        table.add_row(agent, hypers, *(_auc(values["metrics"][metric]) for metric in metrics))
     return table
 
 
@@ -69,28 +67,28 @@ def continual_table(results: Results, metric: str) -> Table:
 def sweep_table(
     results: Results, primary_metrics: Sequence[str], paper_values: Mapping[tuple[str, tuple[float, ...]], float]
 ) -> Table:
-    """The best three settings of every contender of a sweep, with their mean areas, and what the paper prints for them."""
+    """The best three settings of each contender of a sweep, with their mean AUC and the paper's value."""
     metric = primary_metrics[0]
-    table = Table("setting", f"{metric} (AUC)", "printed" if paper_values else "", box=None, header_style="bold")
+    table = Table("setting", f"{metric} (AUC)", "in the paper" if paper_values else "", box=None, header_style="bold")
     summary = summarise_sweep(results)
     for name, settings in settings_of(results):
-        own = [(label, facts) for label, facts in summary.items() if label.startswith(f"{name} ")]
-        ranked = sorted(own, key=lambda item: _rank(item[1]["metrics"][metric], metric))
-        for label, facts in ranked[:3]:
-            in_print = paper_values.get((name, tuple(facts["hypers"].values())))
-            table.add_row(label, _area(facts["metrics"][metric]), "" if in_print is None else f"{in_print:g}")
+        settings_of_name = [(label, values) for label, values in summary.items() if label.startswith(f"{name} ")]
+        ranked = sorted(settings_of_name, key=lambda item: _rank(item[1]["metrics"][metric], metric))
+        for label, values in ranked[:3]:
+            paper_value = paper_values.get((name, tuple(values["hypers"].values())))
+            table.add_row(label, _auc(values["metrics"][metric]), "" if paper_value is None else f"{paper_value:g}")
         if len(settings) > 3:
             table.add_row(f"… {len(settings) - 3} more settings of {name}", "", "")
     return table
 
 
 def progress_table(groups: Sequence[GroupDirectory], primary_metrics: Sequence[str]) -> Table:
-    """Groups of lanes under way: how far they are, and the mean curve of their lanes up to the last checkpoint."""
-    table = Table("under way", "done", "steps/s", "heard of", "so far", box=None, header_style="bold")
+    """The running groups of lanes: progress, and the mean curve of their lanes up to the last checkpoint."""
+    table = Table("running", "done", "steps/s", "last status", "curve so far", box=None, header_style="bold")
     for group in groups:
         status, curves = group.progress(), group.so_far()
         if not status:
-            table.add_row(f"group {group.path.name}", "not begun", "", "", "")
+            table.add_row(f"group {group.path.name}", "not started", "", "", "")
             continue
         ago = timedelta(seconds=round(time.time() - status["time"]))
         table.add_row(
@@ -104,13 +102,13 @@ def progress_table(groups: Sequence[GroupDirectory], primary_metrics: Sequence[s
 
 
 def _mean_curve(curves: pl.DataFrame, primary_metrics: Sequence[str]) -> str:
-    """The first metric of the headline as far as all lanes have come, drawn with blocks, and its latest value."""
-    known = curves["metric"].unique(maintain_order=True).to_list()
-    metric = next((one for one in primary_metrics if one in known), known[0])
-    own = curves.filter(pl.col("metric") == metric)
-    reached = own.group_by("lane").agg(pl.col("window").max())["window"].min()
+    """The first primary metric, up to the window all lanes have reached: drawn with blocks, and its last value."""
+    measured = curves["metric"].unique(maintain_order=True).to_list()
+    metric = next((one for one in primary_metrics if one in measured), measured[0])
+    rows = curves.filter(pl.col("metric") == metric)
+    reached = rows.group_by("lane").agg(pl.col("window").max())["window"].min()
     mean = (
-        own.filter(pl.col("window") <= reached).group_by("window").agg(pl.col("value").mean()).sort("window")["value"]
+        rows.filter(pl.col("window") <= reached).group_by("window").agg(pl.col("value").mean()).sort("window")["value"]
     )
     parts = [part.mean() for part in np.array_split(mean.to_numpy(), min(SPARKS, len(mean)))]
     low, high = min(parts), max(parts)
@@ -119,7 +117,7 @@ def _mean_curve(curves: pl.DataFrame, primary_metrics: Sequence[str]) -> str:
 
 
 def selection_table(shares: Mapping[str, list[dict[str, Any]]]) -> Table:
-    """The chosen setting of every contender, and how often it and its rivals win when tuning seeds are drawn anew."""
+    """The chosen setting of each contender, and how often it and the next best win when tuning seeds are resampled."""
     table = Table("agent", "chosen", "wins", "else", box=None, header_style="bold")
     for name, ranked in shares.items():
         chosen, *rivals = ranked
@@ -129,18 +127,18 @@ def selection_table(shares: Mapping[str, list[dict[str, Any]]]) -> Table:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    table = Table("verdict", "what the paper says", "evidence", box=None, header_style="bold", padding=(0, 2, 1, 0))
+    table = Table("verdict", "claim of the paper", "evidence", box=None, header_style="bold", padding=(0, 2, 1, 0))
     for claim in claims:
         colour = COLOUR.get(claim.verdict, "yellow")
         table.add_row(f"[{colour}]{claim.verdict}[/{colour}]", claim.text, claim.evidence.replace("[", r"\["))
     return table
 
 
-def _area(facts: dict) -> str:
-    if facts["auc_mean"] is None:
+def _auc(values: dict) -> str:
+    if values["auc_mean"] is None:
         return "–"
-    error = "" if facts["auc_se"] is None else f" ± {facts['auc_se']:.4f}"
-    return f"{facts['auc_mean']:.4f}{error}"
+    error = "" if values["auc_se"] is None else f" ± {values['auc_se']:.4f}"
+    return f"{values['auc_mean']:.4f}{error}"
 
 
 def _hypers(hypers: Mapping[str, float]) -> str:
@@ -154,7 +152,7 @@ def _estimate(estimate: Estimate | None) -> str:
     return f"{estimate.mean:.3f} ± {margin:.3f}" if margin == margin else f"{estimate.mean:.3f}"
 
 
-def _rank(facts: dict, metric: str) -> float:
-    if facts["auc_mean"] is None:
+def _rank(values: dict, metric: str) -> float:
+    if values["auc_mean"] is None:
         return float("inf")
-    return facts["auc_mean"] if lower_is_better(metric) else -facts["auc_mean"]
+    return values["auc_mean"] if lower_is_better(metric) else -values["auc_mean"]

@@ -1,4 +1,4 @@
-"""What a run brought, on standard output: tables for a person, or one JSON object for a program."""
+"""The results of a run on standard output: tables, or one JSON object."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def size(plan: Plan, seeds: int | None = None) -> str:
     return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
 
 
-def share_of(plan: Plan, seeds: int, whole: Plan) -> str:
-    """How much of the whole a shorter run is, in lives and their length; nothing to say of a whole one."""
+def share_of(plan: Plan, seeds: int, full_plan: Plan) -> str:
+    """The share of the full experiment (seeds × length) that a shorter run is; empty for a full run."""
 
     def amount(plan: Plan, seeds: int) -> int:
         return len(plan.contenders) * seeds * plan.stream.segments * plan.stream.segment_length.count
 
-    asked, full = amount(plan, seeds), amount(whole, whole.seeds)
+    asked, full = amount(plan, seeds), amount(full_plan, full_plan.seeds)
     return "" if asked >= full or not full else f"; this is {100 * asked / full:.2g} % of it"
 
 

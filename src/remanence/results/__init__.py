@@ -1,4 +1,4 @@
-"""Results: two tidy tables per run, and what can be said of them."""
+"""Results: two tidy tables per run, and statistics of them."""
 
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load

@@ -1,4 +1,4 @@
-"""What the paper says, as checks on results. A verdict follows from an interval, never from a wish."""
+"""The paper's claims, as checks on results. A verdict follows from a confidence interval."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Finding:
 def is_negative(sample: np.ndarray, label: str) -> Finding:
     """Whether the mean of a sample (one value per seed) is below zero: decided if the 90 % interval lies on one side."""
     if len(sample) == 0:
-        return Finding(NOT_RUN, f"{label}: no lane to compare")
+        return Finding(NOT_RUN, f"{label}: no seeds to compare")
     mean, low, high = normal_interval(sample)
     if not np.isfinite(low):
         return Finding(UNDECIDED, f"{label} = {mean:+.4f} (one seed gives no interval)")
@@ -47,7 +47,7 @@ def is_negative(sample: np.ndarray, label: str) -> Finding:
 def is_small(sample: np.ndarray, margin: float, label: str) -> Finding:
     """Whether the mean of a sample is within a margin of zero: decided if the 90 % interval lies inside or outside."""
     if len(sample) == 0:
-        return Finding(NOT_RUN, f"{label}: no lane to compare")
+        return Finding(NOT_RUN, f"{label}: no seeds to compare")
     mean, low, high = normal_interval(sample)
     if not np.isfinite(low):
         return Finding(UNDECIDED, f"{label} = {mean:+.4f} (one seed gives no interval)")
@@ -57,7 +57,7 @@ def is_small(sample: np.ndarray, margin: float, label: str) -> Finding:
 
 
 def lower(results: Results, winner: str, loser: str, per_seed: dict[str, np.ndarray], what: str) -> Finding:
-    """Whether `winner` is below `loser`, seed by seed: lanes of equal seed met the same luck, so differences are paired."""
+    """Whether `winner` is below `loser`, seed by seed: lanes of equal seed share random numbers, so differences are paired."""
     missing = [name for name in (winner, loser) if name not in per_seed]
     if missing:
         return Finding(NOT_RUN, f"{', '.join(missing)} did not run")
@@ -66,12 +66,12 @@ def lower(results: Results, winner: str, loser: str, per_seed: dict[str, np.ndar
     left, right = (np.array([per_seed[name][seeds[name].index(seed)] for seed in shared]) for name in (winner, loser))
     finding = is_negative(left - right, f"{what}: {winner} − {loser}")
     left_out = sorted({*results.diverged(winner), *results.diverged(loser)})
-    note = f" ({len(left_out)} seeds left out: a lane diverged)" if left_out else ""
+    note = f" ({len(left_out)} seeds left out: an agent diverged)" if left_out else ""
     return Finding(finding.verdict, finding.evidence + note)
 
 
 def everywhere(findings: Sequence[Finding]) -> Finding:
-    """One finding for many comparisons of a kind: all must hold. Shows how many do and the first of those that do not."""
+    """One finding for many comparisons: all must hold. Shows how many do, and the first that does not."""
     verdict = worst_of(findings)
     agreed = sum(finding.verdict == REPRODUCED for finding in findings)
     against = next((finding for finding in findings if finding.verdict == verdict), None)
@@ -82,12 +82,12 @@ def everywhere(findings: Sequence[Finding]) -> Finding:
 
 
 def worst_of(findings: Sequence[Finding]) -> str:
-    """Refuted by one, undecided by one, else reproduced."""
+    """The worst verdict: not run, not reproduced, undecided, reproduced, in this order."""
     verdicts = {finding.verdict for finding in findings}
     order = (NOT_RUN, NOT_REPRODUCED, UNDECIDED, REPRODUCED)
     return next((verdict for verdict in order if verdict in verdicts), NOT_RUN)
 
 
 def claim(name: str, text: str, *findings: Finding) -> Claim:
-    """A claim that needs all its findings: refuted by one, undecided by one, else reproduced."""
+    """A claim that needs all its findings: it gets the worst verdict among them."""
     return Claim(name, text, worst_of(findings), "; ".join(finding.evidence for finding in findings))

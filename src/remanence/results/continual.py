@@ -1,4 +1,4 @@
-"""What curves say about continual learning: jumpstart, recovery, forgetting, transfer. Defined in `docs/metrics.md`."""
+"""Metrics of continual learning: jumpstart, recovery, forgetting, transfer. Defined in `docs/metrics.md`."""
 
 from __future__ import annotations
 
@@ -22,16 +22,18 @@ def lower_is_better(metric: str) -> bool:
 
 @dataclass(frozen=True)
 class ContinualMetrics:
-    """One value per seed; all but `recovery` in the metric's own unit, turned so that more is better."""
+    """One value per seed, in the metric's unit, except `recovery`, which is in windows."""
 
-    performance: np.ndarray  # [seeds] mean over all windows, in the metric's own direction
-    jumpstart: np.ndarray  # [seeds] first window after a switch, mean over switches, in the metric's own direction
+    performance: np.ndarray  # [seeds] mean over all windows, in the metric's direction
+    jumpstart: np.ndarray  # [seeds] first window after a switch, mean over switches, in the metric's direction
     recovery: np.ndarray  # [seeds] windows until within TOLERANCE of the segment's final level, mean over switches
-    forgetting: np.ndarray  # [seeds] how much worse a task is when it comes back than when it was left; more is worse
+    forgetting: (
+        np.ndarray
+    )  # [seeds] last value of a task before a switch minus its first value when it returns; more is worse
     transfer: np.ndarray | None  # [seeds] how much better than the reset baseline in segments after a switch
 
     def estimates(self) -> dict[str, Estimate | None]:
-        """Means with the paper's interval; None for what cannot be said of this run."""
+        """Means with the paper's interval; None for metrics this run cannot give."""
         named = {
             "performance": self.performance,
             "jumpstart": self.jumpstart,
@@ -52,7 +54,7 @@ def continual_metrics(
 
     Args:
         curves: [seeds, windows], segments of equal length.
-        order: [segments] which task was live in each.
+        order: [segments] the task of each segment.
         lower: whether a lower value is better.
         baseline: [seeds, windows] the reset contender's curves for the same seeds.
     """
@@ -81,7 +83,7 @@ def of_run(results: Results, metric: str) -> dict[str, ContinualMetrics]:
 
 
 def _reset_variant(results: Results, name: str) -> str | None:
-    """The contender that starts anew at each switch, if it can be compared seed by seed."""
+    """The contender that is reset at each switch, if it can be compared seed by seed."""
     variant = next((other for other in results.contenders if other.endswith("-reset") and other != name), None)
     return variant if variant and results.sound_seeds(variant) == results.sound_seeds(name) else None
 
@@ -104,7 +106,7 @@ def _recovery(by_segment: np.ndarray) -> np.ndarray:
 
 
 def _forgetting(by_segment: np.ndarray, order: Sequence[int | None]) -> np.ndarray:
-    """`by_segment` is turned so that more is better. Not measured where lanes draw their tasks: the order has None there."""
+    """Segments with task None are skipped: there, each seed draws its own tasks. In `by_segment`, more is better."""
     left = {}
     losses = []
     for segment, task in enumerate(order):

@@ -1,21 +1,21 @@
-"""Writes a run: what was asked, what came out, and nothing that can run code.
+"""The directory of a run: description, tables, log and checkpoints. No file contains code.
 
 <out>/<experiment>/<hash of the description>/
-    description.json   everything needed to run it again, and the versions that ran it
-    lanes.parquet      one row per lane: contender, seed, every hyper-parameter, what became of it
+    description.json   everything needed to run it again, and the versions used
+    lanes.parquet      one row per lane: contender, seed, every hyperparameter, steps, whether it diverged
     curves.parquet     lane, window, metric, value
-    maps.parquet       lane, window, part, point, value    (only where an experiment keeps pictures)
-    policies/<lane>.npz  what agents had learned   (only of lives in environments of your own)
-    log.jsonl          what happened when
-    lock               who writes here
-    layout.json        how lanes are cut into groups, while the run goes on
-    stop               asks all who work on the run to keep what they have and stop
-    groups/<n>/        a group of lanes that is not finished: the same tables and log, and
-        progress.json      how far it is
-        so-far.parquet     curves of the lanes under way
-        checkpoint/        what it goes on from
+    maps.parquet       lane, window, part, point, value    (only if the experiment records value maps)
+    policies/<lane>.npz  learned policies   (only of `remanence.live`)
+    log.jsonl          one JSON object per event
+    lock               the process that is writing
+    layout.json        lanes per group, while the run is not finished
+    stop               asks all workers to save a checkpoint and stop
+    groups/<n>/        an unfinished group of lanes: the same tables and log, and
+        progress.json      its progress
+        so-far.parquet     curves of its running lanes
+        checkpoint/        its checkpoints
 
-Files are replaced whole, so a reader or a crash never sees half of one.
+Files are replaced atomically: a reader never sees a partial one, even after a crash.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ import polars as pl
 from remanence.core.errors import UserError, disk_errors
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
-# Columns of `lanes` that all runs have; hyper-parameters and areas stand between them.
+# Columns of `lanes` that all runs have; hyperparameters and AUCs are between them.
 FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "diverged", "version")
 
 
@@ -58,11 +58,10 @@ class Directory:
 
     @contextlib.contextmanager
     def writing(self, patience: float = 0.0) -> Iterator[str]:
-        """Holds the directory for this process alone; gives the name of a process that held it and ended without saying so.
+        """Locks the directory for this process. Yields the name of the last holder if it did not exit cleanly, else "".
 
-        Waits for `patience` seconds if another one holds it.
-
-        The kernel lets go of the lock when its process ends, however it ends. The file tells who holds it, or held it last.
+        Waits up to `patience` seconds for another holder. The kernel releases the lock when its process ends, even in a crash;
+        the file then still names the process.
         """
         with (self.path / "lock").open("a+") as lock:
             until = time.monotonic() + patience
@@ -83,15 +82,15 @@ class Directory:
                 lock.truncate(0)
 
     def add(self, tables: dict[str, pl.DataFrame]) -> None:
-        """Puts rows into the tables, in the order of lanes; `lanes` goes last, so that a lane listed there is complete."""
+        """Adds rows to the tables, sorted by lane. `lanes` is written last, so that a lane listed there is complete."""
         for name in sorted(tables, key=lambda name: name == "lanes"):
             new, path = tables[name], self.path / f"{name}.parquet"
             if path.exists():
                 old = read_table(path).filter(~pl.col("lane").is_in(new["lane"].unique().to_list()))
-                if name != "lanes":  # rows of lanes that were not listed when the writer was cut off
+                if name != "lanes":  # rows of lanes whose writer crashed before listing them
                     old = old.filter(pl.col("lane").is_in(self.lanes()))
                 new = pl.concat([old, new], how="diagonal_relaxed")
-            if name == "lanes":  # groups finish in any order, and agents differ in their hyper-parameters
+            if name == "lanes":  # groups finish in any order, and agents differ in their hyperparameters
                 between = sorted(set(new.columns) - {*FIRST, *LAST})
                 new = new.select(column for column in (*FIRST, *between, *LAST) if column in new.columns)
             self.replace(path.name, new.sort("lane", maintain_order=True), lasting=True)
@@ -109,7 +108,7 @@ class Directory:
         }
 
     def replace(self, name: str, content: pl.DataFrame | dict[str, Any], lasting: bool = False) -> None:
-        """Writes a file in place of the one there; one that is `lasting` also survives a power cut."""
+        """Replaces a file atomically; `lasting`: syncs it to disk, so that it survives a power cut."""
         partial = self.path / f"{name}.{os.getpid()}.tmp"
         try:
             if isinstance(content, pl.DataFrame):
@@ -125,33 +124,36 @@ class Directory:
             partial.unlink(missing_ok=True)
             raise
 
-    def log(self, event: str, **facts: Any) -> None:
-        """One line of JSON, with the time and the memory this process has needed at most."""
+    def log(self, event: str, **fields: Any) -> None:
+        """Appends one line of JSON, with the time and the peak memory of this process."""
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-        line = json.dumps({"time": round(time.time(), 3), "event": event, **facts, "memory_mib": memory})
+        line = json.dumps({"time": round(time.time(), 3), "event": event, **fields, "memory_mib": memory})
         with (self.path / "log.jsonl").open("a") as log:
             log.write(line + "\n")
 
 
 class GroupDirectory(Directory):
-    """A group of lanes that is not finished."""
+    """An unfinished group of lanes."""
 
     @property
     def checkpoints(self) -> Path:
         return self.path / "checkpoint"
 
     def progress(self) -> dict[str, Any]:
-        """What the group said last; nothing if it has not begun."""
+        """The last status of the group; empty if it has not started."""
         return read_json(self.path / "progress.json") or {}
 
     def so_far(self) -> pl.DataFrame:
         try:
             return pl.read_parquet(self.path / "so-far.parquet")
-        except (OSError, pl.exceptions.PolarsError):  # not there yet, or no longer: the group may finish while we look
+        except (
+            OSError,
+            pl.exceptions.PolarsError,
+        ):  # not written yet, or already removed: the group may finish in between
             return pl.DataFrame()
 
     def warnings(self) -> list[str]:
-        """What the group's log warns of."""
+        """The warnings in the group's log."""
         try:
             lines = (self.path / "log.jsonl").read_text().splitlines()
         except OSError:
@@ -170,7 +172,7 @@ class RunDirectory(Directory):
 
     @contextlib.contextmanager
     def opened(self, restart: bool = False) -> Iterator[str]:
-        """Opens the run and holds it, like `writing`; with `restart`, empties it first."""
+        """Opens the run and locks it, like `writing`; with `restart`, empties it first."""
         self.make()
         with self.writing() as holder:
             if restart:
@@ -183,15 +185,15 @@ class RunDirectory(Directory):
             yield holder
 
     def open(self) -> None:
-        """Makes the directory, or checks that the one there is ours to continue."""
+        """Creates the directory, or checks that the existing one can be resumed."""
         self.make()
         if (self.path / "description.json").exists():
-            found = load(self.path)  # refuses what is damaged or of another version
+            found = load(self.path)  # raises if it is damaged or of another version
             before, now = (one.get("versions", {}).get("jax") for one in (found.description, self.description))
             if before != now and not found.finished:
                 raise UserError(
-                    f"the run in '{self.path}' was begun with jax {before}, this is {now}: install jax {before}, "
-                    "choose another --out, or begin anew with --restart"
+                    f"the run in '{self.path}' was started with jax {before}, this is {now}: install jax {before}, "
+                    "choose another --out, or start over with --restart"
                 )
         else:
             self.replace("description.json", self.description, lasting=True)
@@ -200,42 +202,42 @@ class RunDirectory(Directory):
         return GroupDirectory(self.path / "groups" / f"{number:04d}")
 
     def merge_group(self, group: GroupDirectory) -> None:
-        """Makes a finished group part of the run."""
+        """Adds the tables and log of a finished group to the run's."""
         self.add(group.tables())
         with (self.path / "log.jsonl").open("a") as log:
             log.write((group.path / "log.jsonl").read_text())
         shutil.rmtree(group.path)
 
     def layout(self) -> dict[str, Any]:
-        """How lanes were cut when the run began; nothing if it has not begun or is finished."""
+        """Lanes per group when the run started; empty if it has not started or is finished."""
         return read_json(self.path / "layout.json") or {}
 
-    def settle(self, layout: dict[str, Any]) -> None:
-        """Notes how lanes are cut; refuses if the run was begun otherwise and has checkpoints that would be lost."""
+    def set_layout(self, layout: dict[str, Any]) -> None:
+        """Writes the layout; raises if the run was started with another one and has checkpoints that would be lost."""
         found = self.layout()
-        begun = any(self.path.glob("groups/*/checkpoint/*")) or any(self.path.glob("groups/*/lanes.parquet"))
-        if found != layout and begun:
+        started = any(self.path.glob("groups/*/checkpoint/*")) or any(self.path.glob("groups/*/lanes.parquet"))
+        if found != layout and started:
             raise UserError(
-                f"'{self.path}' was begun with {_words(found) or 'a cut into groups that is no longer known'}, "
-                f"now asked for {_words(layout)}: give the same again, or begin anew with --restart"
+                f"'{self.path}' was started with {_words(found) or 'an unknown number of lanes per group'}, "
+                f"not with {_words(layout)}: use the same number, or start over with --restart"
             )
         if found != layout:
             shutil.rmtree(self.path / "groups", ignore_errors=True)
             self.replace("layout.json", layout, lasting=True)
 
     def tidy(self) -> None:
-        """Removes what a finished run no longer needs."""
+        """Removes files that a finished run no longer needs."""
         shutil.rmtree(self.path / "groups", ignore_errors=True)
         for name in ("layout.json", "stop"):
             (self.path / name).unlink(missing_ok=True)
 
 
-def keep(results: Results, path: Path) -> Path:
-    """Writes a run that was only in memory, whole."""
+def save(results: Results, path: Path) -> Path:
+    """Writes a run that is in memory to a new directory."""
     directory = Directory(path)
     directory.make()
     if (path / "description.json").exists():
-        raise UserError(f"'{path}' already holds a run: choose another place")
+        raise UserError(f"'{path}' already holds a run: choose another directory")
     tables = {"lanes": results.lanes, "curves": results.curves, "maps": results.maps}
     with disk_errors(path), directory.writing():
         directory.add({name: table for name, table in tables.items() if len(table)})
@@ -248,12 +250,12 @@ def keep(results: Results, path: Path) -> Path:
 
 
 def groups_under_way(run: Path) -> list[GroupDirectory]:
-    """The groups of a run that have begun and are not finished."""
+    """The groups of a run that have started and are not finished."""
     return [GroupDirectory(path) for path in sorted(run.glob("groups/*"))]
 
 
 def read_json(path: Path) -> Any:
-    """What a file holds; None if it is missing or not whole."""
+    """The content of a file; None if it is missing or incomplete."""
     try:
         return json.loads(path.read_text())
     except (OSError, ValueError):
@@ -261,7 +263,7 @@ def read_json(path: Path) -> Any:
 
 
 def sync(path: Path) -> None:
-    """Sees to it that a file or directory is on the disk."""
+    """Flushes a file or directory to disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -276,7 +278,7 @@ def _try_lock(lock: TextIO, path: Path) -> bool:
         return False
     except OSError as error:
         raise UserError(
-            f"cannot lock '{path}' ({error.strerror}): its file system must know locks; choose another --out"
+            f"cannot lock '{path}' ({error.strerror}): its file system must support locks; choose another --out"
         ) from error
     return True
 

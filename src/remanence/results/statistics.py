@@ -11,7 +11,7 @@ PAPER_Z = 1.645  # the paper's 90 % interval
 
 
 class Estimate(NamedTuple):
-    """A mean and where it may be; both ends equal the mean's own neighbours only by luck of the sample."""
+    """A mean and its confidence interval."""
 
     mean: float
     low: float
@@ -41,12 +41,12 @@ def bootstrap_interval(sample: np.ndarray, level: float = 0.9, resamples: int = 
 
 
 def paired_difference(left: np.ndarray, right: np.ndarray, z: float = PAPER_Z) -> Estimate:
-    """Mean of left − right, seed by seed. Where two contenders met the same luck, this is sharper than two intervals."""
+    """Mean of left − right, seed by seed. Where contenders share random numbers, this is narrower than comparing two intervals."""
     return normal_interval(np.asarray(left, np.float64) - np.asarray(right, np.float64), z)
 
 
 def interquartile_mean(scores: np.ndarray) -> float:
-    """Mean of the middle half: a quarter of the values is cut off at each end (rounded down)."""
+    """Mean of the middle half: a quarter of the values (rounded down) is dropped at each end."""
     ordered = np.sort(np.asarray(scores, np.float64), axis=None)
     cut = len(ordered) // 4
     return float(ordered[cut : len(ordered) - cut].mean())
@@ -59,7 +59,7 @@ def stratified_interval(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Estimate:
-    """Percentile bootstrap of a statistic over several tasks or games: runs are drawn anew within each.
+    """Percentile bootstrap of a statistic over several tasks or games: runs are resampled within each.
 
     Args: scores: [runs, tasks].
     """
@@ -82,10 +82,10 @@ def probability_of_improvement(
     rng = np.random.default_rng(seed)
     columns = np.arange(left.shape[1])
 
-    def redrawn(scores: np.ndarray) -> np.ndarray:
+    def resampled(scores: np.ndarray) -> np.ndarray:
         return scores[rng.integers(len(scores), size=scores.shape), columns]
 
-    drawn = [_share_above(redrawn(left), redrawn(right)) for _ in range(resamples)]
+    drawn = [_share_above(resampled(left), resampled(right)) for _ in range(resamples)]
     tail = 50 * (1 - level)
     low, high = np.percentile(drawn, [tail, 100 - tail])
     return Estimate(_share_above(left, right), float(low), float(high))

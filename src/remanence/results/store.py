@@ -1,4 +1,4 @@
-"""Reads a run: what was asked and what came out. Who writes it: `directory.py`."""
+"""Reads a run: its description and its tables. `directory.py` writes them."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
     from remanence.gym.policy import Policy
 
 TABLES = ("lanes", "curves", "maps")
-POLICIES = "policies"  # where those of a run are kept
+POLICIES = "policies"  # subdirectory of a run
 
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """A run: as read from disk, or as just lived and not kept anywhere yet."""
+    """A run: read from disk, or just finished and still only in memory."""
 
-    kept: Path | None
-    """where it is on disk"""
+    location: Path | None
+    """its directory; None if it is only in memory"""
     description: dict[str, Any]
     lanes: pl.DataFrame
     curves: pl.DataFrame
     maps: pl.DataFrame = field(default_factory=pl.DataFrame)
     policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
-    """what agents had learned at the end, by contender and seed; only of lives in environments of your own"""
+    """the learned policies, by contender and seed; only of `remanence.live`"""
 
     def __repr__(self) -> str:
-        where = f"'{self.kept}'" if self.kept else "in memory"
+        where = f"'{self.location}'" if self.location else "in memory"
         return f"<Results {where}: {', '.join(self.contenders)}; {len(self.seeds)} seeds; {', '.join(self.metrics)}>"
 
     @property
     def path(self) -> Path:
-        if self.kept is None:
+        if self.location is None:
             raise UserError("this run is only in memory: save it first, results.save(path)")
-        return self.kept
+        return self.location
 
     @property
     def experiment(self) -> str:
@@ -68,7 +68,7 @@ class Results:
 
     @property
     def finished(self) -> bool:
-        """Whether every lane of the description is there."""
+        """Whether all lanes of the description are done."""
         if "sweep" not in self.description:
             return len(self.lanes) == len(self.seeds) * len(self.description["contenders"])
         sizes = (math.prod(len(values) for values in search.values()) for search in self.description["sweep"].values())
@@ -79,7 +79,7 @@ class Results:
         return self.curves["metric"].unique(maintain_order=True).to_list() if len(self.curves) else []
 
     def first_metrics(self, primary_metrics: Sequence[str]) -> list[str]:
-        """The metrics to show first: those of the headline that were measured, else all."""
+        """The metrics to show first: the primary ones that were measured, else all."""
         return [metric for metric in primary_metrics if metric in self.metrics] or self.metrics
 
     @property
@@ -99,11 +99,11 @@ class Results:
 
     @property
     def switches(self) -> list[int]:
-        """Windows at which a new task begins, the first one left out."""
+        """Windows at which the task switches."""
         return [n * self.segment_length for n in range(1, len(self.description["stream"]["order"]))]
 
     def diverged(self, contender: str) -> list[int]:
-        """Seeds whose values became infinite or not a number: kept out of every average, and named wherever one is shown."""
+        """Seeds with infinite or NaN values: left out of every average, and listed beside it."""
         return self._lanes_of(contender).filter(pl.col("diverged"))["seed"].to_list()
 
     def sound_seeds(self, contender: str) -> list[int]:
@@ -115,29 +115,29 @@ class Results:
 
     @cached_property
     def _matrices(self) -> dict[tuple[str, str], np.ndarray]:
-        made = {}
+        matrices = {}
         for contender in self.contenders:
             lanes = self._lanes_of(contender).filter(~pl.col("diverged"))["lane"].to_list()
             rows = self.curves.filter(pl.col("lane").is_in(lanes)).sort("lane", "window")
             for metric in self.metrics:
                 values = rows.filter(pl.col("metric") == metric)["value"].to_numpy()
-                made[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.windows))
-        return made
+                matrices[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.windows))
+        return matrices
 
     def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
-        """A chart of one metric, the first one if not given; `smooth`: each point is the mean of so many."""
+        """A chart of one metric, by default the first; each point is the mean of `smooth` windows."""
         from remanence.report.panels.run import chart
 
         return chart(self, metric, smooth)
 
     def policy(self, contender: str, seed: int | None = None) -> Policy:
-        """What a contender had learned at the end of its life; of the first seed, if not given."""
+        """The learned policy of an agent; by default of the first seed."""
         if contender not in self.contenders:
             raise unknown("agent", contender, self.contenders)
         seed = self.seeds[0] if seed is None else seed
         if seed not in self.seeds:
-            raise UserError(f"'{contender}' did not live with seed {seed}: seeds are {self.seeds}")
-        if self.kept is None:
+            raise UserError(f"'{contender}' has no run with seed {seed}: seeds are {self.seeds}")
+        if self.location is None:
             return self.policies[contender, seed]
         from remanence.gym.policy import load_policy
 
@@ -145,13 +145,13 @@ class Results:
         return load_policy(self.path / POLICIES / f"{lane}.npz")
 
     def save(self, path: str | Path) -> Path:
-        """Writes the run into a directory, in the form of all runs: `remanence.load_results` reads it. Policies go with it."""
-        from remanence.results.directory import keep
+        """Writes the run and its policies into a directory; `remanence.load_results` reads it."""
+        from remanence.results.directory import save
 
-        return keep(self, Path(path))
+        return save(self, Path(path))
 
     def _repr_mimebundle_(self, *options: Any, **more: Any) -> Any:
-        """Notebooks show the chart."""
+        """Shows the chart in notebooks."""
         return self.plot()._repr_mimebundle_(*options, **more)  # type: ignore[attr-defined]
 
     def _lanes_of(self, contender: str) -> pl.DataFrame:
@@ -159,7 +159,7 @@ class Results:
 
 
 def load(path: str | Path) -> Results:
-    """Reads a run; says what is wrong with one that is damaged or of another version."""
+    """Reads a run; raises a `UserError` if it is damaged or of another version."""
     path = Path(path)
     try:
         description = json.loads((path / "description.json").read_text())
@@ -168,12 +168,12 @@ def load(path: str | Path) -> Results:
         raise UserError(f"'{path}' is not a run: it has no description.json") from error
     except (ValueError, KeyError, TypeError) as error:
         raise UserError(
-            f"the run in '{path}' is damaged (description.json): begin anew with --restart, or choose another --out"
+            f"the run in '{path}' is damaged (description.json): start over with --restart, or choose another --out"
         ) from error
     if version != __version__:
         raise UserError(
             f"the run in '{path}' was written by remanence {version}, this is {__version__}: "
-            "choose another --out, or begin anew with --restart"
+            "choose another --out, or start over with --restart"
         )
     tables = {name: read_table(path / f"{name}.parquet") for name in TABLES if (path / f"{name}.parquet").exists()}
     for name, columns in (
@@ -182,7 +182,7 @@ def load(path: str | Path) -> Results:
     ):
         if name in tables and not columns <= set(tables[name].columns):
             raise UserError(
-                f"the run in '{path}' is damaged ({name}.parquet): begin anew with --restart, or choose another --out"
+                f"the run in '{path}' is damaged ({name}.parquet): start over with --restart, or choose another --out"
             )
     return Results(
         path,
@@ -202,10 +202,10 @@ def find_runs(out: Path, experiment: str) -> list[Path]:
 
 
 def read_table(path: Path) -> pl.DataFrame:
-    """A table of a run; says so if it is damaged."""
+    """A table of a run; raises a `UserError` if it is damaged."""
     try:
         return pl.read_parquet(path)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise UserError(
-            f"the run in '{path.parent}' is damaged ({path.name}): begin anew with --restart, or choose another --out"
+            f"the run in '{path.parent}' is damaged ({path.name}): start over with --restart, or choose another --out"
         ) from error

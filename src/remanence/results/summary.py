@@ -1,4 +1,4 @@
-"""Numbers per contender and metric."""
+"""Summary statistics per contender and metric."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from remanence.results.store import Results
 
 
 def summarise(results: Results) -> dict[str, Any]:
-    """For each contender: its hyper-parameters and, for each metric, the area under the curve and every segment's ends.
+    """For each contender: its hyperparameters and, for each metric, the area under the curve and both ends of each segment.
 
     auc        mean over windows of one seed's curve; mean and standard error over seeds, the paper's 90 % normal interval and
                a 90 % percentile bootstrap
-    first      mean value in the first episode after each switch (jumpstart), per segment
-    last       mean value in the last episode before the next switch, per segment
+    first      mean value in the first window after each switch (jumpstart), per segment
+    last       mean value in the last window before the next switch, per segment
     """
     return {
         name: {
@@ -32,31 +32,33 @@ def summarise(results: Results) -> dict[str, Any]:
 
 
 def summarise_sweep(results: Results) -> dict[str, Any]:
-    """The same for every setting of a sweep, named by its hyper-parameters. A sweep keeps areas only: there are no segments."""
+    """The same for every setting of a sweep, named by its hyperparameters. Sweeps record AUCs only, so there are no segments."""
     summary = {}
     for name, table in settings_of(results):
-        for hypers, own in table:
+        for hypers, lanes in table:
             label = " ".join([name, *(f"{hyper}={value:g}" for hyper, value in hypers.items())])
-            sound = own.filter(~pl.col("diverged"))
-            areas = {
-                column.removeprefix("auc_"): sound[column].to_numpy()
-                for column in own.columns
+            finite = lanes.filter(~pl.col("diverged"))
+            aucs = {
+                column.removeprefix("auc_"): finite[column].to_numpy()
+                for column in lanes.columns
                 if column.startswith("auc_")
             }
             summary[label] = {
                 "hypers": hypers,
-                "metrics": {metric: {**_of_areas(sample), "first": [], "last": []} for metric, sample in areas.items()},
-                "diverged": own.filter(pl.col("diverged"))["seed"].to_list(),
+                "metrics": {
+                    metric: {**_auc_statistics(sample), "first": [], "last": []} for metric, sample in aucs.items()
+                },
+                "diverged": lanes.filter(pl.col("diverged"))["seed"].to_list(),
             }
     return summary
 
 
 def settings_of(results: Results) -> Iterator[tuple[str, list[tuple[dict[str, float], pl.DataFrame]]]]:
-    """For each contender of a sweep: every setting of the searched hyper-parameters, with its lanes."""
+    """For each contender of a sweep: every setting of the searched hyperparameters, with its lanes."""
     for name, search in results.description["sweep"].items():
-        own = results.lanes.filter(pl.col("contender") == name)
+        lanes = results.lanes.filter(pl.col("contender") == name)
         hypers = list(search)
-        groups = own.sort(*hypers, "seed").partition_by(hypers, maintain_order=True) if hypers else [own]
+        groups = lanes.sort(*hypers, "seed").partition_by(hypers, maintain_order=True) if hypers else [lanes]
         yield name, [({hyper: float(group[hyper][0]) for hyper in hypers}, group) for group in groups if len(group)]
 
 
@@ -73,29 +75,29 @@ def segment_ends(results: Results, contender: str, metric: str) -> tuple[np.ndar
 
 
 def _of_metric(results: Results, contender: str, metric: str) -> dict[str, Any]:
-    areas = auc(results, contender, metric)
-    if not areas.size:
-        return {**_of_areas(areas), "first": [], "last": []}
+    aucs = auc(results, contender, metric)
+    if not aucs.size:
+        return {**_auc_statistics(aucs), "first": [], "last": []}
     first, last = segment_ends(results, contender, metric)
     return {
-        **_of_areas(areas),
+        **_auc_statistics(aucs),
         "first": first.mean(axis=0, dtype=np.float64).tolist(),
         "last": last.mean(axis=0, dtype=np.float64).tolist(),
     }
 
 
-def _of_areas(areas: np.ndarray) -> dict[str, Any]:
-    if not areas.size:  # every lane diverged: there is nothing to average
+def _auc_statistics(aucs: np.ndarray) -> dict[str, Any]:
+    if not aucs.size:  # every lane diverged
         return {"auc_mean": None, "auc_se": None, "auc_interval": None, "auc_bootstrap": None}
-    normal, bootstrap = normal_interval(areas), bootstrap_interval(areas)
+    normal, bootstrap = normal_interval(aucs), bootstrap_interval(aucs)
     return {
-        "auc_mean": float(areas.mean()),
-        "auc_se": _number(standard_error(areas)),
+        "auc_mean": float(aucs.mean()),
+        "auc_se": _number(standard_error(aucs)),
         "auc_interval": [_number(normal.low), _number(normal.high)],
         "auc_bootstrap": [_number(bootstrap.low), _number(bootstrap.high)],
     }
 
 
 def _number(value: float) -> float | None:
-    """JSON has no NaN: an interval that one seed cannot give is null."""
+    """JSON has no NaN: null if there is only one seed."""
     return value if np.isfinite(value) else None

@@ -1,1 +1,1 @@
-"""Plans become runs: jobs, executors, checkpoints, sweeps."""
+"""Runs plans: jobs, executors, checkpoints, sweeps."""

@@ -1,10 +1,10 @@
-"""Keeps everything that decides the future of some lanes, so that they can go on from there after any accident.
+"""Checkpoints of a group of lanes: the whole state, so that a resumed run gives the same bits.
 
 <n>/state/          named arrays, written by orbax
-<n>/manifest.json   size and checksum of every file, arrays without elements (orbax knows none), what the state belongs to
+<n>/manifest.json   size and checksum of each file, shapes of arrays without elements (orbax cannot store them), run and lanes
 
-A checkpoint is written beside its place and moved there when it is whole: a crash leaves the older ones untouched. The last
-two are kept. Nothing in them can run code.
+A checkpoint is written under a temporary name and renamed when complete, so a crash cannot damage the older ones. The last
+two are kept. They hold arrays and JSON only, never code.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from remanence import __version__
 from remanence.core.errors import UserError
 from remanence.results.directory import sync
 
-KEPT = 2
+MAX_CHECKPOINTS = 2
 VERSIONS = {"remanence": __version__, "jax": jax.__version__}
 
 
 class Saved(NamedTuple):
-    """What a checkpoint cost."""
+    """Time and size of a checkpoint."""
 
     seconds: float
     bytes: int
 
 
 class Checkpoints:
-    """The checkpoints of one group of lanes; `belongs_to` tells them from those of any other work."""
+    """The checkpoints of one group of lanes. `belongs_to` identifies the run and the lanes."""
 
     def __init__(self, path: Path, belongs_to: Mapping[str, Any]) -> None:
         self.path = path
@@ -58,7 +58,7 @@ class Checkpoints:
         partial, place = self.path / f"{number}.partial", self.path / str(number)
         try:
             self._clear_away()
-            # Found out in the middle, a full disk leaves orbax's threads complaining one after the other.
+            # Check first: if the disk fills up during a write, every orbax thread prints an error of its own.
             wanted = self._last_size or sum(array.nbytes for array in state.values()) // 8
             if shutil.disk_usage(self.path.parent).free < wanted:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -71,13 +71,13 @@ class Checkpoints:
                 "files": files,
                 "empty": empty,
             }
-            manifest["checksum"] = _own_checksum(manifest)
+            manifest["checksum"] = _manifest_checksum(manifest)
             (partial / "manifest.json").write_text(json.dumps(manifest))
             sync(partial / "manifest.json")
             os.rename(partial, place)
             sync(self.path)
-            whole = sorted(set(self._numbers()) - self._damaged)
-            for old in (*whole[:-KEPT], *self._damaged & set(self._numbers())):
+            valid = sorted(set(self._numbers()) - self._damaged)
+            for old in (*valid[:-MAX_CHECKPOINTS], *self._damaged & set(self._numbers())):
                 os.rename(self.path / str(old), self.path / f"{old}.old")
             self._clear_away()
         except Exception:
@@ -87,66 +87,68 @@ class Checkpoints:
         return Saved(time.monotonic() - started, self._last_size)
 
     def newest(self, warn: Callable[[str], None]) -> dict[str, np.ndarray] | None:
-        """The newest state that is whole; None if there is none at all. Says so when it must fall back to an older one."""
+        """The newest undamaged state, or None if there are no checkpoints. Warns about each damaged one."""
         numbers = sorted(self._numbers(), reverse=True)
         for number in numbers:
             place = self.path / str(number)
             try:
-                manifest = _whole_manifest(place)
+                manifest = _checked_manifest(place)
                 self._check(manifest)
                 empty = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["empty"].items()}
                 return _read_arrays(place / "state") | empty
             except _DamageError as damage:
                 self._damaged.add(number)
-                warn(f"the checkpoint '{place}' is damaged ({damage}): trying the one before")
+                warn(f"the checkpoint '{place}' is damaged ({damage}): trying the previous one")
         if numbers:
-            raise UserError(f"no checkpoint in '{self.path}' is whole: begin anew with --restart")
+            raise UserError(f"all checkpoints in '{self.path}' are damaged: start over with --restart")
         return None
 
     def _check(self, manifest: dict[str, Any]) -> None:
-        """Refuses what is whole but not ours: going on from it could not give the same result."""
+        """Refuses a checkpoint of another version, run or group: resuming from it would change the results."""
         for name, ours in VERSIONS.items():
             theirs = manifest["versions"].get(name)
             if theirs != ours:
                 raise UserError(
                     f"the checkpoint in '{self.path}' was written with {name} {theirs}, this is {ours}: "
-                    f"install {name} {theirs}, or begin anew with --restart"
+                    f"install {name} {theirs}, or start over with --restart"
                 )
         if manifest["belongs_to"] != self.belongs_to:
-            raise UserError(f"the checkpoint in '{self.path}' belongs to other lanes: begin anew with --restart")
+            raise UserError(
+                f"the checkpoint in '{self.path}' belongs to another run or other lanes: start over with --restart"
+            )
 
     def _numbers(self) -> list[int]:
         return [int(entry.name) for entry in self.path.glob("*") if entry.name.isdecimal()]
 
     def _clear_away(self) -> None:
-        """Removes what a crash left half written or half removed."""
+        """Removes files that a crash left half written or half deleted."""
         for entry in [*self.path.glob("*.partial"), *self.path.glob("*.old")]:
             shutil.rmtree(entry)
 
 
 class _DamageError(Exception):
-    """A checkpoint is not as it was written."""
+    """A checkpoint was changed after it was written, or is incomplete."""
 
 
-def _whole_manifest(place: Path) -> dict[str, Any]:
+def _checked_manifest(place: Path) -> dict[str, Any]:
     try:
         manifest = json.loads((place / "manifest.json").read_text())
-        files = {name: tuple(facts) for name, facts in manifest["files"].items()}
-        if manifest.pop("checksum") != _own_checksum(manifest):
+        files = {name: tuple(expected) for name, expected in manifest["files"].items()}
+        if manifest.pop("checksum") != _manifest_checksum(manifest):
             raise ValueError
     except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
         raise _DamageError("its manifest cannot be read") from error
-    for name, facts in files.items():
+    for name, expected in files.items():
         try:
             found = _checksum(place / name)
         except OSError as error:
             raise _DamageError(f"'{name}' is missing") from error
-        if found != facts:
+        if found != expected:
             raise _DamageError(f"'{name}' has changed")
     return manifest
 
 
-def _own_checksum(manifest: dict[str, Any]) -> int:
+def _manifest_checksum(manifest: dict[str, Any]) -> int:
     return zlib.crc32(json.dumps(manifest, sort_keys=True).encode())
 
 
@@ -179,10 +181,10 @@ def _read_arrays(place: Path) -> dict[str, np.ndarray]:
 
 
 def _checkpointer() -> Any:
-    """Imported when needed: most commands never do."""
+    """Imports orbax only when needed: most commands do not use it."""
     import orbax.checkpoint as ocp
 
-    logging.getLogger("absl").setLevel(logging.CRITICAL)  # it tells of every file, and of every thread that fails
+    logging.getLogger("absl").setLevel(logging.CRITICAL)  # it logs every file, and every thread that fails
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     _silence_stragglers()
     return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
@@ -190,9 +192,9 @@ def _checkpointer() -> Any:
 
 @cache
 def _silence_stragglers() -> None:
-    """Where a disk fills up in the middle of a write, threads find orbax's event loop closed, and each prints so.
+    """Hides "Event loop is closed", which each orbax thread prints if the disk fills up during a write.
 
-    The error itself is told anyway.
+    The error itself is still raised.
     """
     usual = sys.unraisablehook
 

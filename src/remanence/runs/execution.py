@@ -1,4 +1,4 @@
-"""How and where a run is carried out."""
+"""How and where a run is executed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ HERE, RAY = "here", "ray"
 
 @dataclass(frozen=True)
 class Execution:
-    """None of this changes results, except that other groups of lanes may differ in the last bits."""
+    """Options of execution. They do not change results, except that another grouping of lanes may change the last bits."""
 
     lanes_per_group: int | None = None
-    """lanes that live together; as many as fit memory if not given"""
+    """lanes that run together in one program; default: as many as fit in memory"""
     jobs: int = 1
-    """processes on this machine, each living one group at a time"""
+    """processes on this machine, each running one group at a time"""
     on: str = HERE
-    """here, or on a Ray cluster"""
+    """this machine, or a Ray cluster"""
     address: str | None = None
-    """the address of the Ray cluster; a new one on this machine if not given"""
+    """address of the Ray cluster; default: start one on this machine"""
     cores_per_group: int | None = None
     """cores of each process"""
     checkpoint_every: float | None = None
-    """seconds between checkpoints; if not given 60, and more where they would take over 2 % of the time"""
+    """seconds between checkpoints; default: 60, or more if checkpoints would take over 2 % of the time"""
     restart: bool = False
-    """throw away what an earlier run left and begin anew"""
+    """delete the results of an earlier run and start over"""
     tensorboard: bool = False
-    """write curves for TensorBoard as well"""
+    """also write curves for TensorBoard"""
 
     def __post_init__(self) -> None:
         if self.on not in (HERE, RAY):
@@ -44,12 +44,12 @@ class Execution:
         if self.checkpoint_every is not None and not self.checkpoint_every > 0:
             raise UserError(f"--checkpoint-every must be above 0 seconds; got {self.checkpoint_every:g}")
         if self.on == RAY and self.jobs > 1:
-            raise UserError("--jobs is for this machine alone: on a Ray cluster, groups are spread over its workers")
+            raise UserError("--jobs is for this machine only: on a Ray cluster, groups are spread over its workers")
         if self.address and self.on != RAY:
             raise UserError("--address needs --on ray")
 
     def prepare(self) -> None:
-        """Gives this process the cores that were asked for, before jax starts; other processes get theirs when they begin."""
+        """Sets the cores of this process, before jax starts. Other processes get theirs when they start."""
         if self.cores_per_group and not self.spread:
             backend.use_cores(self.cores_per_group)
 

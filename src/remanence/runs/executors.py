@@ -1,7 +1,7 @@
-"""Who lives the groups of a run: this process, several, or the workers of a Ray cluster. All do the same work the same way.
+"""Executors of a run's groups: this process, several processes, or a Ray cluster. All call the same `worker.live`.
 
-What workers tell each other goes through the run's directory: every group writes how far it is, and a file named `stop`
-asks all of them to keep what they have and stop.
+Workers communicate through the run's directory: each group writes its progress, and a file named `stop` asks all of them to
+save a checkpoint and stop.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from remanence.runs.jobs import make_driver, memory_needed
 from remanence.runs.progress import track
 from remanence.runs.worker import GroupJob, live
 
-# How often a group may lose its process before something must be wrong with it, and how long its successor waits for it to be gone.
+# How many times a group is restarted after its process died, and how many seconds the new process waits for the old one to exit.
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
@@ -43,39 +43,39 @@ STOP = "stop"
 OnDone = Callable[[GroupJob], None]
 
 
-def run_all(works: Sequence[GroupJob], execution: Execution, on_done: OnDone, console: Console) -> None:
-    """Lives all groups, calling `on_done` for each one that is finished."""
+def run_all(jobs: Sequence[GroupJob], execution: Execution, on_done: OnDone, console: Console) -> None:
+    """Runs all groups and calls `on_done` for each finished one."""
     if execution.on == RAY:
         _connected(execution)  # before we catch signals: Ray sets a handler of its own
     with signals.caught() as asked_to_stop:
         if execution.on == RAY:
             with _ray(execution) as start:
-                _together(works, start, on_done, asked_to_stop, console)
+                _together(jobs, start, on_done, asked_to_stop, console)
         elif execution.jobs > 1:
             with _processes(execution) as start:
-                _together(works, start, on_done, asked_to_stop, console)
+                _together(jobs, start, on_done, asked_to_stop, console)
         else:
-            _one_by_one(works, on_done, asked_to_stop, console)
+            _one_by_one(jobs, on_done, asked_to_stop, console)
 
 
 def workers(execution: Execution) -> int:
-    """How many groups can live at the same time."""
+    """How many groups can run at the same time."""
     if execution.on != RAY:
         return execution.jobs
     ray = _connected(execution)
     return max(1, int(ray.cluster_resources().get("CPU", 1)) // execution.cores)
 
 
-def _one_by_one(works: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
+def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
     drivers: dict[Hashable, Driver] = {}  # groups of one program share what was compiled
-    for work in works:
+    for job in jobs:
         _stop_if(asked_to_stop())
-        program = program_of(work.group.config)
+        program = program_of(job.group.config)
         if program not in drivers:
-            drivers[program] = make_driver(work.plan, work.group.config)
-        with track(console, work.group.label, work.windows) as advance:
-            live(work, drivers[program], asked_to_stop, advance, partial(_warn, console))
-        on_done(work)
+            drivers[program] = make_driver(job.plan, job.group.config)
+        with track(console, job.group.label, job.windows) as advance:
+            live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
+        on_done(job)
     _stop_if(asked_to_stop())
 
 
@@ -89,38 +89,38 @@ def _stop_if(number: int) -> None:
 
 
 def _together(
-    works: Sequence[GroupJob],
+    jobs: Sequence[GroupJob],
     start: Callable[[GroupJob], Future],
     on_done: OnDone,
     asked_to_stop: Callable[[], int],
     console: Console,
 ) -> None:
-    """Starts all groups and waits for them, showing how far they are together."""
-    stop = _stop_file(works[0])
+    """Starts all groups and waits for them, showing their total progress."""
+    stop = _stop_file(jobs[0])
     stop.unlink(missing_ok=True)
-    running = {start(work): work for work in works}
-    windows = {work.path: 0 for work in works}
-    total = sum(work.windows for work in works)
+    running = {start(job): job for job in jobs}
+    windows = {job.path: 0 for job in jobs}
+    total = sum(job.windows for job in jobs)
     halted = 0  # the signal that made us or a worker stop
-    until = math.inf  # when workers have had time enough, once we were asked to
-    with track(console, f"{len(works)} groups", total) as advance:
+    until = math.inf  # deadline for the workers, once we were asked to stop
+    with track(console, f"{len(jobs)} groups", total) as advance:
         while running:
             if until == math.inf and asked_to_stop():
                 halted, until = asked_to_stop(), time.monotonic() + SECONDS_TO_STOP
                 stop.touch()
             finished, _ = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
             rate = 0.0
-            for work in running.values():
-                status = work.directory.progress()
-                windows[work.path] = status.get("windows", 0)
+            for job in running.values():
+                status = job.directory.progress()
+                windows[job.path] = status.get("windows", 0)
                 rate += status.get("steps_per_second", 0.0)
             for future in finished:
-                work, error = running.pop(future), _answer(future)
-                for line in work.directory.warnings():
+                job, error = running.pop(future), _answer(future)
+                for line in job.directory.warnings():
                     _warn(console, line)
                 if error is None:
-                    windows[work.path] = work.windows
-                    on_done(work)
+                    windows[job.path] = job.windows
+                    on_done(job)
                 elif isinstance(error, Stopped):
                     halted = halted or error.signal
                 else:
@@ -128,48 +128,48 @@ def _together(
                     raise error
             advance(sum(windows.values()), rate)
             if running and time.monotonic() > until:
-                raise UserError("some workers did not stop in time: what they did since their last checkpoint is lost")
+                raise UserError("some workers did not stop in time: their progress since the last checkpoint is lost")
     _stop_if(halted or asked_to_stop())
 
 
 def _answer(future: Future) -> Exception | None:
-    """What a worker handed back, or what became of it."""
+    """The error a worker returned, if any."""
     try:
         return future.result()
-    except Exception as lost:  # Ray gave up on it
+    except Exception as failure:  # Ray gave up on it
         return UserError(
-            f"a group was lost: {str(lost).splitlines()[0]}. The same command goes on from its last checkpoint"
+            f"a group failed: {str(failure).splitlines()[0]}. The same command resumes from its last checkpoint"
         )
 
 
 def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
-    """What every worker does; errors are handed back, not raised across processes.
+    """What every worker runs. Errors are returned, not raised across processes.
 
-    `payload` comes from the process that started us, through a pipe or Ray, and is never on disk: plans are made of functions, which
-    only a pickle can carry. Files that are read, results and checkpoints, hold nothing that can run.
+    `payload` is a pickle, because plans contain functions. It comes from our parent process, through a pipe or Ray, and is never
+    written to disk. The files we read, results and checkpoints, contain no code.
     """
-    work: GroupJob = cloudpickle.loads(payload)
-    stop = _stop_file(work)
+    job: GroupJob = cloudpickle.loads(payload)
+    stop = _stop_file(job)
 
     def asked() -> int:
         return asked_to_stop() or (signal.SIGINT if stop.exists() else 0)
 
     def warn(text: str) -> None:
-        work.directory.log("warning", text=text)
+        job.directory.log("warning", text=text)
 
     try:
-        if asked():  # it waited for its turn until the others were stopped
+        if asked():  # the run was stopped while this group was queued
             raise Stopped(asked())
-        live(work, make_driver(work.plan, work.group.config), asked, lambda *_: None, warn, PATIENCE)
+        live(job, make_driver(job.plan, job.group.config), asked, lambda *_: None, warn, PATIENCE)
     except Exception as error:
         if isinstance(error, UserError | Stopped):
             return error
-        return RuntimeError(traceback.format_exc())  # as text: not every error can travel
+        return RuntimeError(traceback.format_exc())  # as text: not every error can be pickled
     return None
 
 
-def _stop_file(work: GroupJob) -> Path:
-    return work.path.parent.parent / STOP
+def _stop_file(job: GroupJob) -> Path:
+    return job.path.parent.parent / STOP
 
 
 @contextlib.contextmanager
@@ -182,7 +182,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     closing = threading.Event()
 
     def in_a_process(payload: bytes) -> Exception | None:
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: our parent decides what Ctrl-C means
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: the parent handles Ctrl-C
         cores = shares.pop()
         try:
             for _ in range(RETRIES):
@@ -190,28 +190,28 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
                     return Stopped(signal.SIGTERM)
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_in_process, args=(payload, theirs, os.getpid()), daemon=True)
-                os.sched_setaffinity(0, cores)  # of this thread: the process it starts inherits it
+                os.sched_setaffinity(0, cores)  # of this thread; the child process inherits it
                 process.start()
                 alive.add(process)
                 theirs.close()
-                # One that dies without a word is followed by one that goes on from the last checkpoint.
+                # If the process dies without an answer, the next one resumes from the last checkpoint.
                 with contextlib.suppress(EOFError):
                     return ours.recv()
                 process.join()
             return UserError(
-                f"a group lost its process {RETRIES} times: if memory is short, try fewer --lanes-per-group"
+                f"the process of a group died {RETRIES} times: if memory is short, use fewer --lanes-per-group"
             )
         finally:
             shares.append(cores)
 
     with ThreadPoolExecutor(execution.jobs) as pool:
         try:
-            yield lambda work: pool.submit(in_a_process, cloudpickle.dumps(work))
+            yield lambda job: pool.submit(in_a_process, cloudpickle.dumps(job))
         finally:
             closing.set()
             for process in list(alive):
                 if process.is_alive():
-                    process.terminate()  # it keeps all it has and ends
+                    process.terminate()  # it saves a checkpoint and exits
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -219,7 +219,7 @@ def _in_process(payload: bytes, answer: Any, parent: int) -> None:
     with signals.caught(patient=True) as asked_to_stop:
         orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
         error = _worker(payload, lambda: asked_to_stop() or orphaned())
-        with contextlib.suppress(OSError):  # nobody is left to hear it
+        with contextlib.suppress(OSError):  # the parent is dead
             answer.send(error)
 
 
@@ -240,18 +240,18 @@ def _connected(execution: Execution) -> Any:
 
 @contextlib.contextmanager
 def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
-    """Tasks on a Ray cluster. A task whose node or process dies is started again elsewhere, and goes on from its checkpoint."""
+    """Tasks on a Ray cluster. If a node or process dies, Ray restarts its task elsewhere; it resumes from its checkpoint."""
     ray = _connected(execution)
     task = ray.remote(
         num_cpus=execution.cores,
         max_retries=RETRIES,
-        max_calls=1,  # a process of its own: memory goes with it
+        max_calls=1,  # a new process for each task, so that its memory is freed
         runtime_env={"env_vars": {"JAX_NUM_CPU_DEVICES": str(execution.cores)}},
     )(_on_ray)
     tasks = []
 
-    def start(work: GroupJob) -> Future:
-        tasks.append(task.options(memory=_memory(work)).remote(cloudpickle.dumps(work), execution.cores))
+    def start(job: GroupJob) -> Future:
+        tasks.append(task.options(memory=_memory(job)).remote(cloudpickle.dumps(job), execution.cores))
         return tasks[-1].future()
 
     try:
@@ -263,18 +263,18 @@ def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
         ray.shutdown()
 
 
-def _memory(work: GroupJob) -> int:
-    return work.group.at_once * memory_needed(work.plan, work.group.config)
+def _memory(job: GroupJob) -> int:
+    return job.group.at_once * memory_needed(job.plan, job.group.config)
 
 
 def _on_ray(payload: bytes, cores: int) -> Exception | None:
-    with _own_cores(cores):
+    with _claimed_cores(cores):
         return _worker(payload, lambda: 0)
 
 
 @contextlib.contextmanager
-def _own_cores(count: int) -> Iterator[None]:
-    """Binds this process to cores that no other one of ours on this machine has; to none in particular if too few are free."""
+def _claimed_cores(count: int) -> Iterator[None]:
+    """Binds this process to cores that no other worker on this machine uses; to no cores if too few are free."""
     with contextlib.ExitStack() as held:
         claimed = []
         for core in sorted(os.sched_getaffinity(0)):

@@ -1,4 +1,4 @@
-"""Cuts a run into groups of lanes: independent units of work, each small enough for the memory there is."""
+"""Splits a run into groups of lanes: independent jobs, each small enough for memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
 from remanence.runs.plan import Contender, Plan
 
-# A lane's state is there once while it lives, once more when lanes begin or are kept, and the program needs room to work.
+# Copies of a lane's state in memory: the running one, one more at the start or in a checkpoint, and the program's temporaries.
 COPIES = 3
 SHARE_OF_MEMORY = 0.7
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One life."""
+    """One life: an agent with its hyperparameters and a seed."""
 
     number: int
     contender: str
@@ -131,10 +131,10 @@ def metrics_of(plan: Plan) -> list[str]:
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:
-    """All that a life keeps: numbers, and beliefs where pictures are wanted."""
+    """Everything a life records: metrics, and value maps if the plan asks for them."""
     numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else None
 
-    def measure(moment: ProbeInput) -> dict[str, dict]:
-        return {"curves": numbers(moment), "maps": pictures(moment) if pictures else {}}
+    def measure(inputs: ProbeInput) -> dict[str, dict]:
+        return {"curves": numbers(inputs), "maps": pictures(inputs) if pictures else {}}
 
     return measure

@@ -137,7 +137,6 @@ def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:
 
 
 def _obs(world):
-    import jax
     from remanence.core.types import ObsSpec
 
     if hasattr(world, "observation"):

@@ -1,4 +1,4 @@
-"""Tells a person how far a run is: a bar on a terminal, a line now and then elsewhere. Always on standard error."""
+"""Shows the progress of a run: a bar on a terminal, otherwise a line every few seconds. Always on standard error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Advance = Callable[[int, float], None]  # (units done so far, steps per second)
 
 
 def messages() -> Console:
-    """Where everything goes that is not the result itself."""
+    """The console for messages: standard error, so that standard output holds results only."""
     return Console(stderr=True, highlight=False)
 
 
 @contextlib.contextmanager
 def track(console: Console, label: str, total: int, unit: str = "lane-episodes") -> Iterator[Advance]:
-    """A bar with rate and time left for so many lane-episodes, or other units."""
+    """A progress bar over `total` units, with rate and remaining time."""
     if not console.is_terminal:
         yield _plain(console, label, total, unit)
         return

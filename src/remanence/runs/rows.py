@@ -1,4 +1,4 @@
-"""Turns what lanes leave behind into rows of tables."""
+"""Converts the outcomes of lanes into rows of tables."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ from remanence.results.schema import curve_rows
 from remanence.runs.jobs import Lane
 from remanence.runs.plan import Plan
 
-AREA = "auc_"  # prefix of the columns that hold areas under curves
+AUC = "auc_"  # prefix of columns that hold areas under curves
 
 
 def tables(
     finished: Sequence[tuple[Lane, Outcome]], plan: Plan, auc_metrics: Sequence[str] | None
 ) -> dict[str, pl.DataFrame]:
-    """Lanes with their curves and pictures; with the areas under some curves instead, where there are too many to keep."""
+    """Tables of lanes, curves and maps. If `auc_metrics` is given, only the areas under these curves, as columns of `lanes`."""
     lanes, outcomes = [lane for lane, _ in finished], [outcome for _, outcome in finished]
     records = [outcome.record for outcome in outcomes]
     numbers = np.array([lane.number for lane in lanes], np.int32)
     measured: dict[str, Any] = {}
     if auc_metrics is not None:
         for metric in auc_metrics:
-            measured[AREA + metric] = [float(record["curves"][metric].mean(dtype=np.float64)) for record in records]
-        sound = np.all([np.isfinite(column) for column in measured.values()], axis=0)
+            measured[AUC + metric] = [float(record["curves"][metric].mean(dtype=np.float64)) for record in records]
+        finite = np.all([np.isfinite(column) for column in measured.values()], axis=0)
     else:
-        sound = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
-    kept = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, sound)}
+        finite = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
+    rows = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, finite)}
     if auc_metrics is not None:
-        return kept
+        return rows
     curves, maps = (
         {part: np.stack([record[kind][part] for record in records]) for part in records[0][kind]}
         for kind in ("curves", "maps")
     )
     if curves:
-        kept["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
+        rows["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
     if maps:
-        kept["maps"] = pl.concat(_map_rows(numbers, plan.map_windows, values, part) for part, values in maps.items())
-    return kept
+        rows["maps"] = pl.concat(_map_rows(numbers, plan.map_windows, values, part) for part, values in maps.items())
+    return rows
 
 
 def _columns(lanes: Sequence[Lane], plan: Plan) -> list[str]:
@@ -60,7 +60,7 @@ def _lane_rows(
     outcomes: Sequence[Outcome],
     numbers: np.ndarray,
     measured: dict[str, Any],
-    sound: np.ndarray,
+    finite: np.ndarray,
 ) -> pl.DataFrame:
     return pl.DataFrame(
         {
@@ -71,19 +71,19 @@ def _lane_rows(
             **measured,
             "steps": np.array([outcome.steps for outcome in outcomes]),
             "samples_dropped": np.array([outcome.samples_dropped for outcome in outcomes]),
-            "diverged": ~sound,
+            "diverged": ~finite,
             "version": __version__,
         }
     )
 
 
 def _map_rows(lanes: np.ndarray, windows: Sequence[int], values: np.ndarray, part: str) -> pl.DataFrame:
-    """[lanes, episodes, points, outputs] at the chosen windows, as one row per value."""
-    kept = values[:, np.array(windows) - 1]
+    """One row per value of [lanes, windows, points, outputs], at the chosen windows."""
+    chosen = values[:, np.array(windows) - 1]
     axes = np.meshgrid(
-        lanes, np.array(windows, np.int32), *(np.arange(n, dtype=np.int32) for n in kept.shape[2:]), indexing="ij"
+        lanes, np.array(windows, np.int32), *(np.arange(n, dtype=np.int32) for n in chosen.shape[2:]), indexing="ij"
     )
     lane, window, point, output = (axis.ravel() for axis in axes)
     return pl.DataFrame(
-        {"lane": lane, "window": window, "part": part, "point": point, "output": output, "value": kept.ravel()}
+        {"lane": lane, "window": window, "part": part, "point": point, "output": output, "value": chosen.ravel()}
     )

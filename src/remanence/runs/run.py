@@ -1,4 +1,4 @@
-"""Runs a plan, straight into the run's directory, and only what is missing of it."""
+"""Runs the missing lanes of a plan and writes results into the run's directory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def execute(
     console: Console,
     execution: Execution = Execution(),
 ) -> Results:
-    """Runs what is missing of a plan and returns the whole of its results."""
+    """Runs the missing lanes of a plan and returns all its results."""
     if seeds < 1:
         raise UserError(f"an experiment needs at least one seed; got {seeds}")
     numbers = list(range(seeds))
@@ -45,17 +45,17 @@ def run_missing(
     console: Console,
     execution: Execution,
 ) -> Results:
-    """Lives the lanes that are missing from a run, group by group; keeps curves, or only the areas under some of them."""
+    """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`."""
     with disk_errors(directory.path), directory.opened(execution.restart) as crashed:
         if crashed:
-            console.print(f"{crashed} ended without finishing: going on from what it kept")
+            console.print(f"{crashed} did not finish: resuming from its last checkpoint")
         done = set(directory.lanes())
         for name in _finished(programs, done):
             console.print(f"{name}: already done")
         if any(lane.number not in done for lanes in programs for lane in lanes):
             layout = _layout(directory, plan, programs, execution)
-            directory.settle(layout)
-            works = [
+            directory.set_layout(layout)
+            jobs = [
                 GroupJob(
                     plan,
                     group,
@@ -69,18 +69,18 @@ def run_missing(
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
-            def merge_group(work: GroupJob) -> None:
-                tables = work.directory.tables()
-                directory.merge_group(work.directory)
-                for name in dict.fromkeys(lane.contender for lane in work.group.lanes):
+            def merge_group(job: GroupJob) -> None:
+                tables = job.directory.tables()
+                directory.merge_group(job.directory)
+                for name in dict.fromkeys(lane.contender for lane in job.group.lanes):
                     _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
 
             started = time.monotonic()
-            run_all(works, execution, merge_group, console)
+            run_all(jobs, execution, merge_group, console)
             directory.log("finished", seconds=round(time.monotonic() - started, 3))
             missing = {lane.number for lanes in programs for lane in lanes} - set(directory.lanes())
             if missing:
-                raise UserError(f"{len(missing)} lanes of '{directory.path}' are missing: give the same command again")
+                raise UserError(f"{len(missing)} lanes of '{directory.path}' are missing: run the same command again")
         directory.tidy()
     return load(directory.path)
 
@@ -88,7 +88,7 @@ def run_missing(
 def _layout(
     directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], execution: Execution
 ) -> dict[str, int]:
-    """How lanes are cut: as asked, else as the run was begun, else so that all workers have some and memory suffices."""
+    """Lanes per group: as asked, else as when the run started, else so that all workers get some and memory suffices."""
     chosen = execution.lanes_per_group or directory.layout().get("lanes_per_group")
     if chosen:
         return {"lanes_per_group": chosen}
@@ -108,19 +108,19 @@ def _finished(programs: Sequence[list[Lane]], done: set[int]) -> list[str]:
 
 
 def _warn(console: Console, name: str, lanes: pl.DataFrame, of_run: bool) -> None:
-    """Says what a reader of the averages must know; in a sweep, settings that diverge are to be expected."""
+    """Warns of diverged lanes and dropped samples. Not in sweeps, where settings that diverge are expected."""
     diverged = lanes.filter(pl.col("diverged"))["seed"].to_list()
     if diverged and of_run:
         console.print(
-            f"warning: {name} diverged in {len(diverged)} of {len(lanes)} lanes (seeds {_list(diverged)}): "
-            "kept out of averages; smaller step sizes would help",
+            f"warning: {name} diverged in {len(diverged)} of {len(lanes)} seeds ({_list(diverged)}): "
+            "left out of averages; try smaller step sizes",
             style="yellow",
         )
-    lost = int(lanes["samples_dropped"].sum())
-    if lost and of_run:
-        console.print(f"warning: {name} lost {lost} samples because its buffer was full", style="yellow")
+    dropped = int(lanes["samples_dropped"].sum())
+    if dropped and of_run:
+        console.print(f"warning: {name} dropped {dropped} samples because its buffer was full", style="yellow")
 
 
-def _list(numbers: list[int], most: int = 8) -> str:
-    shown = ", ".join(map(str, numbers[:most]))
-    return f"{shown}, …" if len(numbers) > most else shown
+def _list(numbers: list[int], max_shown: int = 8) -> str:
+    shown = ", ".join(map(str, numbers[:max_shown]))
+    return f"{shown}, …" if len(numbers) > max_shown else shown

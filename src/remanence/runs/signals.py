@@ -1,4 +1,4 @@
-"""Lets a run finish what it is doing when it is asked to stop, and keep all it has."""
+"""Lets a run save a checkpoint before it stops on Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def caught(patient: bool = False) -> Iterator[Callable[[], int]]:
-    """While this lasts, the first Ctrl-C or SIGTERM only makes a note; gives a function that tells which came, or 0.
+    """Catches the first Ctrl-C or SIGTERM; yields a function that returns its number, or 0.
 
-    The second one stops as soon as compiled code returns, unless we are `patient`. Only the main thread can catch signals:
-    elsewhere nothing changes.
+    The second signal stops the run as soon as compiled code returns, unless `patient`. Only the main thread can catch
+    signals: in other threads this does nothing.
     """
     asked = 0
 
-    def note(number: int, _: FrameType | None) -> None:
+    def handle(number: int, _: FrameType | None) -> None:
         nonlocal asked
         if asked and not patient:
             raise KeyboardInterrupt
@@ -29,7 +29,7 @@ def caught(patient: bool = False) -> Iterator[Callable[[], int]]:
     if threading.current_thread() is not threading.main_thread():
         yield lambda: asked
         return
-    before = {number: signal.signal(number, note) for number in STOPPING}
+    before = {number: signal.signal(number, handle) for number in STOPPING}
     try:
         yield lambda: asked
     finally:

@@ -1,6 +1,6 @@
-"""Sweeps: every setting on tuning seeds, the best one again on reporting seeds, and how sure the choice is.
+"""Sweeps: every setting on tuning seeds, the best one again on reporting seeds, and how certain the choice is.
 
-Settings and seeds are lanes, carried out like those of any other run.
+Settings and seeds are lanes, executed like those of any other run.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import lanes_of_sweep
 from remanence.runs.plan import Plan
-from remanence.runs.rows import AREA
+from remanence.runs.rows import AUC
 from remanence.runs.run import run_missing
 
 
 def check_seeds(tuning: Sequence[int], reporting: Sequence[int]) -> None:
-    """Seeds that choose must not report: a winner by luck would be reported with its luck."""
+    """Tuning and reporting seeds must differ: results on the seeds that chose the setting are biased upwards."""
     if not tuning:
         raise UserError("a sweep needs at least one tuning seed")
     shared = sorted(set(tuning) & set(reporting))
@@ -44,7 +44,7 @@ def sweep(
     console: Console,
     execution: Execution = Execution(),
 ) -> Results:
-    """Runs what is missing of a sweep. Its `lanes` table has one row per setting and seed, with areas under the curves."""
+    """Runs the missing lanes of a sweep. Its `lanes` table has one row per setting and seed, with areas under the curves."""
     description = {
         **describe(name, preset, plan, list(seeds)),
         "sweep": {
@@ -56,25 +56,22 @@ def sweep(
 
 
 def best_settings(table: pl.DataFrame, metric: str) -> dict[str, dict[str, float]]:
-    """For each contender, the setting with the best mean area over its seeds; a diverged lane disqualifies its setting."""
+    """For each contender, the setting with the best mean AUC over its seeds; a diverged lane disqualifies its setting."""
     return {
-        name: settings[int(np.argmin(auc_metrics.mean(axis=0)))]
-        for name, (settings, auc_metrics) in _arrange(table, metric).items()
+        name: settings[int(np.argmin(aucs.mean(axis=0)))] for name, (settings, aucs) in _arrange(table, metric).items()
     }
 
 
 def win_shares(
     table: pl.DataFrame, metric: str, resamples: int = 2_000, seed: int = 0
 ) -> dict[str, list[dict[str, Any]]]:
-    """How often each setting would have won with other tuning seeds (bootstrap over seeds), the likeliest first."""
+    """How often each setting wins with other tuning seeds (bootstrap over seeds), the most frequent first."""
     rng = np.random.default_rng(seed)
     shares = {}
-    for name, (settings, auc_metrics) in _arrange(table, metric).items():
-        weights = rng.multinomial(
-            len(auc_metrics), np.full(len(auc_metrics), 1 / len(auc_metrics)), size=resamples
-        )  # [resamples, seeds]
-        sound = np.isfinite(auc_metrics).all(axis=0)
-        means = np.where(sound, weights @ np.where(sound, auc_metrics, 0.0), np.inf)
+    for name, (settings, aucs) in _arrange(table, metric).items():
+        weights = rng.multinomial(len(aucs), np.full(len(aucs), 1 / len(aucs)), size=resamples)  # [resamples, seeds]
+        finite = np.isfinite(aucs).all(axis=0)
+        means = np.where(finite, weights @ np.where(finite, aucs, 0.0), np.inf)
         wins = np.bincount(means.argmin(axis=1), minlength=len(settings)) / resamples
         order = np.argsort(-wins, kind="stable")
         shares[name] = [{"hypers": settings[i], "wins": float(wins[i])} for i in order if wins[i] > 0]
@@ -82,7 +79,7 @@ def win_shares(
 
 
 def with_settings(plan: Plan, chosen: dict[str, dict[str, float]]) -> Plan:
-    """The same plan with other hyper-parameters."""
+    """The same plan with other hyperparameters."""
     for name, hypers in chosen.items():
         for hyper, value in hypers.items():
             whole = isinstance(getattr(plan.contenders[name].config, hyper), int)
@@ -91,14 +88,14 @@ def with_settings(plan: Plan, chosen: dict[str, dict[str, float]]) -> Plan:
 
 
 def _arrange(table: pl.DataFrame, metric: str) -> dict[str, tuple[list[dict[str, float]], np.ndarray]]:
-    """For each contender: its settings, and [seeds, settings] areas, turned so that less is better."""
+    """For each contender: its settings and their AUCs [seeds, settings], with the sign that makes less better."""
     sign = 1.0 if lower_is_better(metric) else -1.0
     arranged = {}
     for name in table["contender"].unique(maintain_order=True):
-        own = table.filter(pl.col("contender") == name)
-        hypers = _hyper_columns(own)
-        rows = own.with_columns(
-            pl.when("diverged").then(float("inf")).otherwise(sign * pl.col(AREA + metric)).alias("loss")
+        lanes = table.filter(pl.col("contender") == name)
+        hypers = _hyper_columns(lanes)
+        rows = lanes.with_columns(
+            pl.when("diverged").then(float("inf")).otherwise(sign * pl.col(AUC + metric)).alias("loss")
         )
         rows = rows.sort([*hypers, "seed"])
         settings = rows.select(hypers).unique(maintain_order=True).to_dicts() if hypers else [{}]
@@ -106,6 +103,6 @@ def _arrange(table: pl.DataFrame, metric: str) -> dict[str, tuple[list[dict[str,
     return arranged
 
 
-def _hyper_columns(own: pl.DataFrame) -> list[str]:
-    known = ("lane", "contender", "seed", "steps", "samples_dropped", "diverged", "version")
-    return [c for c in own.columns if c not in known and not c.startswith(AREA) and own[c].null_count() == 0]
+def _hyper_columns(lanes: pl.DataFrame) -> list[str]:
+    others = ("lane", "contender", "seed", "steps", "samples_dropped", "diverged", "version")
+    return [c for c in lanes.columns if c not in others and not c.startswith(AUC) and lanes[c].null_count() == 0]

@@ -1,4 +1,4 @@
-"""Lives one group of lanes to its end, whatever happens on the way: the same in this process, in another, or on another machine."""
+"""Runs one group of lanes to its end, from its last checkpoint: the same in this process, in another, or on a cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from remanence.runs.plan import Plan
 from remanence.runs.progress import Advance
 from remanence.runs.rows import tables
 
-# Seconds between two checkpoints, and the largest share of the time they may take: where they take more, they come less often.
+# Seconds between checkpoints, and the largest share of the time they may take: if they take more, they come less often.
 CHECKPOINT_EVERY, SHARE_OF_TIME = 60.0, 0.02
 SECONDS_BETWEEN_STATUS, SECONDS_BETWEEN_LINES = 1.0, 10.0
 # The last two checkpoints, and the one being written.
@@ -33,17 +33,17 @@ COPIES_ON_DISK = 3
 
 @dataclass(frozen=True)
 class GroupJob:
-    """A group to be lived, and all that a process must know for it."""
+    """A group to run, and all that a process needs for it."""
 
     plan: Plan
     group: Group
     run: str
-    """hash of the run's description: a checkpoint of another run is not ours"""
+    """hash of the run's description: checkpoints of other runs are refused"""
     path: Path
     auc_metrics: tuple[str, ...] | None = None
-    """keep the areas under these curves instead of the curves"""
+    """record the areas under these curves instead of the curves"""
     checkpoint_every: float | None = None
-    """seconds between checkpoints; ours to choose if not given"""
+    """seconds between checkpoints; chosen by `GroupRunner` if not given"""
     tensorboard: bool = False
 
     @property
@@ -52,7 +52,7 @@ class GroupJob:
 
     @property
     def windows(self) -> int:
-        """Pages of all lanes together."""
+        """Windows of all lanes together."""
         return len(self.group.lanes) * self.plan.stream.windows(self.plan.window)
 
     @property
@@ -62,96 +62,96 @@ class GroupJob:
 
 
 def live(
-    work: GroupJob,
+    job: GroupJob,
     driver: Driver,
     asked_to_stop: Callable[[], int],
     on_progress: Advance,
     warn: Callable[[str], None],
     patience: float = 0.0,
 ) -> None:
-    """Does what is left of the work; its tables are complete afterwards.
+    """Runs what is left of a group; its tables are complete afterwards.
 
     Args:
-        on_progress: hears of pages lived and steps per second.
-        asked_to_stop: gives the number of a signal once the run must stop; it then keeps all it has and raises `Stopped`.
-        patience: how many seconds to wait for another process that holds the group.
+        on_progress: called with windows done and steps per second.
+        asked_to_stop: returns the number of a signal once the run must stop; we then save a checkpoint and raise `Stopped`.
+        patience: seconds to wait for another process that holds the group.
     """
-    directory = work.directory
+    directory = job.directory
     directory.make()
     with disk_errors(directory.path), directory.writing(patience):
-        if len(directory.lanes()) < len(work.group.lanes):
-            GroupRunner(work, driver, warn).live(asked_to_stop, on_progress)
+        if len(directory.lanes()) < len(job.group.lanes):
+            GroupRunner(job, driver, warn).live(asked_to_stop, on_progress)
 
 
 class GroupRunner:
-    """A group while it lives, and what is told of it."""
+    """A running group: its batch of lanes, checkpoints, status and log."""
 
-    def __init__(self, work: GroupJob, driver: Driver, warn: Callable[[str], None]) -> None:
-        self.work, self.directory = work, work.directory
-        self.lanes = work.group.lanes
+    def __init__(self, job: GroupJob, driver: Driver, warn: Callable[[str], None]) -> None:
+        self.job, self.directory = job, job.directory
+        self.lanes = job.group.lanes
         self.batch: Batch = driver.begin(
             [lane.hypers for lane in self.lanes],
             [lane.seed for lane in self.lanes],
-            work.group.at_once,
+            job.group.at_once,
             keep_agents=False,
         )
-        self.checkpoints = Checkpoints(self.directory.checkpoints, work.belongs_to)
+        self.checkpoints = Checkpoints(self.directory.checkpoints, job.belongs_to)
         self.finished: list[tuple[Lane, Outcome]] = []  # since the last checkpoint
-        self.keeping = 0.0  # seconds spent on checkpoints
+        self.saving = 0.0  # seconds spent on checkpoints
         state = self.checkpoints.newest(warn)
         if state is not None:
             self.batch.restore(state)
         _check_room(self.directory.path, self.batch.size(), self.checkpoints.count())
         self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
-        self.kept_at = self.told_at = self.logged_at = self.started
-        self.wait = work.checkpoint_every or CHECKPOINT_EVERY
-        self.directory.log("begun" if state is None else "resumed", **self._summary())
-        self.scalars = _Scalars(work) if work.tensorboard else None
+        self.saved_at = self.shown_at = self.logged_at = self.started
+        self.wait = job.checkpoint_every or CHECKPOINT_EVERY
+        self.directory.log("started" if state is None else "resumed", **self._status())
+        self.scalars = _Scalars(job) if job.tensorboard else None
 
     def live(self, asked_to_stop: Callable[[], int], on_progress: Advance) -> None:
         while not self.batch.over:
             self.finished += [(self.lanes[number], outcome) for number, outcome in self.batch.advance().items()]
             on_progress(self.batch.progress.windows, self._rate())
-            self._tell(at_once=self.batch.over)
+            self._show(at_once=self.batch.over)
             number = 0 if self.batch.over else asked_to_stop()
-            if number or (not self.batch.over and time.monotonic() - self.kept_at > self.wait):
-                self._keep()
+            if number or (not self.batch.over and time.monotonic() - self.saved_at > self.wait):
+                self._checkpoint()
             if number:
-                self.directory.log("stopped", signal=number, **self._summary())
+                self.directory.log("stopped", signal=number, **self._status())
                 raise Stopped(number)
         self._write_finished()
         if self.scalars:
             self.scalars.write(self.directory.tables().get("curves", pl.DataFrame()))
             self.scalars.writer.close()
-        self.directory.log("done", **self._summary())
+        self.directory.log("done", **self._status())
         shutil.rmtree(self.directory.checkpoints, ignore_errors=True)
 
-    def _keep(self) -> None:
-        """What is finished goes first: a checkpoint may only forget lanes that are safe."""
+    def _checkpoint(self) -> None:
+        """Writes finished lanes first: the checkpoint no longer contains them."""
         self._write_finished()
         saved: Saved = self.checkpoints.save(self.batch.state())
-        self.keeping += saved.seconds
-        self.kept_at = time.monotonic()
-        self.wait = self.work.checkpoint_every or max(CHECKPOINT_EVERY, saved.seconds / SHARE_OF_TIME)
-        share = self.keeping / (self.kept_at - self.started)
+        self.saving += saved.seconds
+        self.saved_at = time.monotonic()
+        self.wait = self.job.checkpoint_every or max(CHECKPOINT_EVERY, saved.seconds / SHARE_OF_TIME)
+        share = self.saving / (self.saved_at - self.started)
         self.directory.log(
             "checkpoint",
             seconds=round(saved.seconds, 3),
             bytes=saved.bytes,
             share_of_time=round(share, 4),
-            **self._summary(),
+            **self._status(),
         )
-        if self.work.auc_metrics is None:
+        if self.job.auc_metrics is None:
             self.directory.replace("so-far.parquet", self._so_far())
-        self._tell(at_once=True)
+        self._show(at_once=True)
 
     def _write_finished(self) -> None:
         if self.finished:
-            self.directory.add(tables(self.finished, self.work.plan, self.work.auc_metrics))
+            self.directory.add(tables(self.finished, self.job.plan, self.job.auc_metrics))
             self.finished = []
 
     def _so_far(self) -> pl.DataFrame:
-        """Curves of the lanes under way, as far as they go."""
+        """Curves of the running lanes, up to now."""
         rows = [
             curve_rows(np.array([self.lanes[lane].number], np.int32), values[None, :windows], metric)
             for lane, windows, record in self.batch.under_way()
@@ -159,50 +159,49 @@ class GroupRunner:
         ]
         return pl.concat(rows) if rows else pl.DataFrame()
 
-    def _tell(self, at_once: bool = False) -> None:
+    def _show(self, at_once: bool = False) -> None:
         now = time.monotonic()
-        if at_once or now - self.told_at > SECONDS_BETWEEN_STATUS:
-            self.told_at = now
-            self.directory.replace("progress.json", {"time": round(time.time(), 3), **self._summary()})
+        if at_once or now - self.shown_at > SECONDS_BETWEEN_STATUS:
+            self.shown_at = now
+            self.directory.replace("progress.json", {"time": round(time.time(), 3), **self._status()})
         if now - self.logged_at > SECONDS_BETWEEN_LINES:
             self.logged_at = now
-            self.directory.log("progress", **self._summary())
-            if self.scalars and self.work.group.at_once == len(
-                self.lanes
-            ):  # else only at the end: not all are under way
+            self.directory.log("progress", **self._status())
+            # Only if all lanes run at once; otherwise at the end.
+            if self.scalars and self.job.group.at_once == len(self.lanes):
                 self.scalars.write(self._so_far())
 
-    def _summary(self) -> dict[str, Any]:
+    def _status(self) -> dict[str, Any]:
         progress = self.batch.progress
         return {
-            "group": self.work.group.number,
-            "label": self.work.group.label,
+            "group": self.job.group.number,
+            "label": self.job.group.label,
             "windows": progress.windows,
-            "of": self.work.windows,
+            "of": self.job.windows,
             "step": progress.steps,
             "steps_per_second": round(self._rate(), 1),
         }
 
     def _rate(self) -> float:
-        """Steps per second of this process, those before a restart left out."""
+        """Steps per second of this process, without the steps before a restart."""
         return (self.batch.progress.steps - self.steps_before) / max(time.monotonic() - self.started, 1e-9)
 
 
 class _Scalars:
-    """Curves for TensorBoard: the mean over the lanes of the group, as far as all of them are."""
+    """Curves for TensorBoard: the mean over the lanes of the group, up to the window that all have reached."""
 
-    def __init__(self, work: GroupJob) -> None:
+    def __init__(self, job: GroupJob) -> None:
         try:
             from tensorboardX import SummaryWriter
         except ImportError as error:
             raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
-        place = work.path.parent.parent / "tensorboard" / f"{work.group.label}-{work.group.number:04d}"
-        # A run that goes on writes its curve again from the start.
+        place = job.path.parent.parent / "tensorboard" / f"{job.group.label}-{job.group.number:04d}"
+        # A resumed run writes its curve again from the start.
         self.writer = SummaryWriter(str(place), purge_step=0)
         self.written = 0
 
     def write(self, curves: pl.DataFrame) -> None:
-        """Appends what is new up to the window that all lanes have reached."""
+        """Appends new values, up to the window that all lanes have reached."""
         if not len(curves):
             return
         reached = curves.group_by("lane").agg(pl.col("window").max())["window"].min()
@@ -216,7 +215,7 @@ class _Scalars:
 
 
 def _check_room(path: Path, size: int, there: int) -> None:
-    """Refuses to begin what the disk could not hold, next to the checkpoints that are there."""
+    """Raises if the disk has no room for the checkpoints."""
     free, wanted = shutil.disk_usage(path).free, max(1, COPIES_ON_DISK - there) * size
     if free < wanted:
         raise UserError(

@@ -1,4 +1,4 @@
-"""Every theorem of the paper, tried on a process: the statement, what was computed, and how far it is from true."""
+"""Checks every theorem of the paper on a process: the statement, what was computed, and the residual."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from remanence.theory.simulation import simulate_rounds
 from remanence.theory.step_sizes import best_schedule, stability_limit
 from remanence.theory.transient import modified_process, transient_fixed_point, transient_operator
 
-ROUNDING = 1e-9  # of the size of the values: what linear solves leave
-MOST_ERRORS = 5.0  # standard errors a simulation may be away, at the worst of its entries
+ROUNDING = 1e-9  # relative rounding error of linear solves
+MAX_STANDARD_ERRORS = 5.0  # allowed distance of the worst entry of a simulation
 RUNS, ROUNDS, SAMPLES = 20_000, 100, 4
 HORIZON = 100
 
 
 @dataclass(frozen=True)
 class Check:
-    """One theorem, tried."""
+    """The check of one theorem."""
 
     theorem: str
     statement: str
     check: str
     residual: float
-    """how far the statement is from true: 0 if it holds; for simulations, in standard errors"""
+    """distance from the statement: 0 if it holds exactly; for simulations, in standard errors"""
     holds: bool
     remark: str = ""
 
@@ -46,7 +46,7 @@ class Check:
 
 
 def check_theorems(process: RewardProcess, seed: int = 0) -> list[Check]:
-    """Tries Theorems 1 to 10 on a process."""
+    """Checks Theorems 1 to 10 on a process."""
     tries: tuple[Callable[[RewardProcess, np.random.Generator], Check], ...] = (
         _generalises_td,
         _contracts,
@@ -62,8 +62,8 @@ def check_theorems(process: RewardProcess, seed: int = 0) -> list[Check]:
     return [attempt(process, np.random.default_rng([seed, number])) for number, attempt in enumerate(tries)]
 
 
-def facts(process: RewardProcess) -> dict[str, Any]:
-    """What follows from the exact theory for this process: values, times, step sizes."""
+def summary(process: RewardProcess) -> dict[str, Any]:
+    """Quantities that the exact theory gives for this process: values, times, step sizes."""
     permanent = common_values(process)
     visited = bool((process.visits > 0).all())
     answers: dict[str, Any] = {
@@ -108,7 +108,7 @@ def _generalises_td(process: RewardProcess, rng: np.random.Generator) -> Check:
 
 def _contracts(process: RewardProcess, rng: np.random.Generator) -> Check:
     permanent, left, right = rng.normal(size=(3, 1000, process.num_states))
-    # The worst pair differs by the same amount everywhere: then nothing is averaged away.
+    # The worst pair differs by the same amount in all states, so averaging over next states loses nothing.
     right[0] = left[0] + 1.0
     arguments = (process.transitions[0], process.expected_rewards[0], process.discount, permanent)
     apart = np.abs(transient_operator(*arguments, left) - transient_operator(*arguments, right)).max(axis=1)
@@ -142,7 +142,7 @@ def _fixed_point(process: RewardProcess, rng: np.random.Generator) -> Check:
 
 
 def _modified_process(process: RewardProcess, rng: np.random.Generator) -> Check:
-    """With two actions that split the given chain at random."""
+    """Uses two actions that split the given chain at random."""
     permanent = rng.normal(size=process.num_states)
     transitions, rewards = process.transitions[0], process.expected_rewards[0]
     policy = np.full((process.num_states, 2), 0.5)
@@ -179,7 +179,7 @@ def _permanent_fixed_point(process: RewardProcess, rng: np.random.Generator) -> 
     return Check(
         "5",
         "with step sizes of Robbins and Monro, V^P converges to E_τ[v_τ]",
-        "exact mean after 1000 tasks with α_k = 1/(k+1), against (V_0 − E v)/1001 left of the start",
+        "exact mean after 1000 tasks with α_k = 1/(k+1), against the remaining (V_0 − E v)/1001",
         residual,
         residual <= ROUNDING * _size(process, start),
         f"distance left {np.abs(expected).max():.2g}, standard deviation left {spread:.2g}; needs Σα² < ∞ (printed: = 0)",
@@ -203,7 +203,7 @@ def _jumpstart(process: RewardProcess, rng: np.random.Generator) -> Check:
 
 def _forgetting(process: RewardProcess, rng: np.random.Generator) -> Check:
     del rng
-    statement = "from some k_0 on, V^P knows a past task better than TD does"
+    statement = "after k_0 steps of a new task, V^P is closer to a past task's values than TD's estimate"
     times, exact, printed = forgetting_times(process), _exact_times(process), forgetting_times(process, printed=True)
     if not np.isfinite(times).all():
         return Check(
@@ -214,7 +214,7 @@ def _forgetting(process: RewardProcess, rng: np.random.Generator) -> Check:
     return Check(
         "7",
         statement,
-        "steps by which the exact mean path forgets later than k_0 says, all tasks",
+        "steps by which the exact mean path forgets later than k_0, all tasks",
         late,
         late == 0.0,
         f"k_0 = {times.max():.4g}, the exact mean path needs {exact.max():.4g}; the printed k_0 is {printed.max():.3g}, "
@@ -252,15 +252,17 @@ def _moments_of_td(process: RewardProcess, rng: np.random.Generator) -> Check:
         "mean, second moment and MSE of TD after each round follow a recursion",
         _SIMULATION,
         worst,
-        worst <= MOST_ERRORS,
-        "as derived in docs/theory.md; the printed one has slips",
+        worst <= MAX_STANDARD_ERRORS,
+        "as derived in docs/theory.md; the printed one has errors",
     )
 
 
 def _moments_of_pt(process: RewardProcess, rng: np.random.Generator) -> Check:
     permanent, transient = common_values(process), 0.1 * rng.normal(size=process.num_states)
     worst = _worst_entry(process, rng, permanent, transient)
-    return Check("10", "the same recursion, from V^P + V^T, holds for PT-TD", _SIMULATION, worst, worst <= MOST_ERRORS)
+    return Check(
+        "10", "the same recursion, from V^P + V^T, holds for PT-TD", _SIMULATION, worst, worst <= MAX_STANDARD_ERRORS
+    )
 
 
 _SIMULATION = (
@@ -279,13 +281,13 @@ def _worst_entry(
         process, 0, step_size, ROUNDS, SAMPLES, RUNS, int(rng.integers(2**31)), permanent, transient, keep=marks
     )
     return max(
-        float(distances(runs, curve.kept[mark][0][0], curve.kept[mark][1][0], process.values[0]).max())
+        float(distances(runs, curve.snapshots[mark][0][0], curve.snapshots[mark][1][0], process.values[0]).max())
         for mark, runs in found.items()
     )
 
 
 def distances(runs: np.ndarray, mean: np.ndarray, covariance: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    """How far simulated runs [runs, states] are from exact moments, in standard errors: means, second moments, then the MSE."""
+    """Distance of simulated runs [runs, states] from the exact moments, in standard errors: means, second moments, MSE."""
     pairs = np.einsum("ri,rj->rij", runs, runs).reshape(len(runs), -1)
     errors = ((runs - truth) ** 2).sum(axis=1, keepdims=True)
     seen = np.concatenate([runs, pairs, errors], axis=1)
@@ -293,12 +295,12 @@ def distances(runs: np.ndarray, mean: np.ndarray, covariance: np.ndarray, truth:
     mse = np.trace(covariance) + ((mean - truth) ** 2).sum()
     expected = np.concatenate([mean, second.ravel(), [mse]])
     error = seen.std(axis=0, ddof=1) / np.sqrt(len(runs))
-    # An entry that no sample has touched yet is known exactly, up to the rounding of a mean.
+    # An entry without samples is exact, up to the rounding of a mean.
     floor = 1e-12 * (1.0 + np.abs(expected))
     return np.abs(seen.mean(axis=0) - expected) / np.maximum(error, floor)
 
 
-@lru_cache(maxsize=1)  # the checks and the facts both need it, and it may be thousands of rounds long
+@lru_cache(maxsize=1)  # used by the checks and the summary; it may be thousands of rounds long
 def _exact_times(process: RewardProcess) -> np.ndarray:
     bound = forgetting_times(process).max()
     horizon = int(min(np.ceil(bound), 20_000)) if np.isfinite(bound) else 1000
@@ -306,7 +308,7 @@ def _exact_times(process: RewardProcess) -> np.ndarray:
 
 
 def _size(process: RewardProcess, *arrays: np.ndarray) -> float:
-    """How large the numbers at hand are: rounding is judged against it."""
+    """The scale of the values, for comparing rounding errors."""
     return max(1.0, float(np.abs(process.values).max()), *(float(np.abs(array).max()) for array in arrays))
 
 

@@ -1,4 +1,4 @@
-"""How soon TD forgets, and how far TD and PT-TD can be from a new task (paper, Theorems 7 and 8).
+"""How soon TD forgets, and error bounds of TD and PT-TD on a new task (paper, Theorems 7 and 8).
 
 Both theorems follow TD along its mean path, v ← v + α D (r + γ P v − v) with α = (1 − γ) / 4, whose error contracts:
 
@@ -6,7 +6,7 @@ Both theorems follow TD along its mean path, v ← v + α D (r + γ P v − v) w
 
 where ω is the smallest eigenvalue of the feature covariance Φᵀ D Φ: for tables, the smallest d(s). The printed proof of Theorem 7
 takes exp(−(1 − γ²) / 4), as if ω were 1, and bounds the distance to the old task by Δ (1 − C^k); what follows from the
-triangle inequality is Δ (1 − C^{k/2})². Here the corrected form is the default and the printed one can be asked for.
+triangle inequality is Δ (1 − C^{k/2})². Here the corrected form is the default; the printed one is an option.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ def mean_path_step_size(discount: float) -> float:
 
 
 def contraction(process: RewardProcess, printed: bool = False) -> float:
-    """C, the factor by which the squared error shrinks in one step at least; 1 if some state is never visited."""
+    """C, an upper bound on the factor of the squared error per step; 1 if some state is never visited."""
     if printed:
         return float(np.exp(-(1.0 - process.discount**2) / 4.0))
     return float(np.exp(-((1.0 - process.discount) ** 2) * process.visits.min() / 4.0))
 
 
 def task_distances(process: RewardProcess) -> np.ndarray:
-    """[tasks i] E_τ ‖v_τ − v_i‖²: how far the next task is from i, on average."""
+    """[tasks i] E_τ ‖v_τ − v_i‖²: the mean squared distance of the next task from task i."""
     apart = ((process.values[:, None] - process.values[None]) ** 2).sum(axis=-1)
     return process.expect(apart)
 
 
 def retention_errors(process: RewardProcess, permanent: np.ndarray) -> np.ndarray:
-    """[tasks i] D_i = ‖V^P − v_i‖²: how well the permanent estimate still knows task i."""
+    """[tasks i] D_i = ‖V^P − v_i‖²: the error of the permanent estimate on task i."""
     return ((permanent - process.values) ** 2).sum(axis=-1)
 
 
 def forgetting_times(process: RewardProcess, permanent: np.ndarray | None = None, printed: bool = False) -> np.ndarray:
-    """[tasks i] k_i: from this step of the next task on, V^P is a better estimate of task i than TD's, which was perfect.
+    """[tasks i] k_i: after this many steps of the next task, V^P is closer to v_i than TD's estimate, which started at v_i.
 
         k_i = 2 log(1 − √(D_i / E_τ Δ_{τ,i})) / log C      k_0 = max_i k_i       (Theorem 7, corrected)
         k_i = log(1 − D_i / E_τ Δ_{τ,i}) / log C                                (as printed)
 
-    Infinite where D_i ≥ E_τ Δ_{τ,i}: the permanent estimate is too far from task i for the statement to say anything.
+    Infinite where D_i ≥ E_τ Δ_{τ,i}: the permanent estimate is too far from task i, and the theorem says nothing.
 
     Args: permanent: [states] V^P; its fixed point if not given.
     """

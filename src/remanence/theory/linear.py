@@ -1,9 +1,9 @@
-"""Theorems 1 to 3 and 5 with linear features, where they carry over.
+"""Theorems 1 to 3 and 5 with linear features, as far as they carry over.
 
 Values are Φ w. TD's expected update is w ← w + α Φᵀ D (r + γ P Φ w − Φ w): its fixed point is not v but the projected one,
 Φ w* = Π (r + γ P Φ w*), where Π projects on the features in the norm weighted by d.
 
-* Theorem 1 holds word for word: the proof never looks inside Φ.
+* Theorem 1 holds unchanged: the proof does not depend on Φ.
 * Theorem 2: Π T is a contraction with factor γ in the norm weighted by the stationary distribution. In the maximum norm, and
   for other sampling distributions, it is not.
 * Theorem 3: w^T = w* − w^P, if both parts use the same features. The sum is TD's fixed point; it is v only if v lies in the span.
@@ -19,7 +19,7 @@ from remanence.core.errors import UserError
 
 
 def check_features(features: np.ndarray, num_states: int) -> np.ndarray:
-    """[states, features] with independent columns, or a clear complaint."""
+    """Checks features [states, features]; raises a `UserError` unless the columns are independent."""
     features = np.asarray(features, np.float64)
     if features.ndim != 2 or len(features) != num_states:
         raise UserError(f"features must be [{num_states}, features], a row per state; their shape is {features.shape}")

@@ -12,10 +12,10 @@ So for the mean b and the covariance C of e, with the second moment M = C + b b�
     C' = (I − α N B) C (I − α N B)ᵀ + α² N ( Φᵀ diag(d q) Φ − B M Bᵀ )
     q(s) = E[δ² | s] = c(s) + E[u² | s] + 2 E[u (γ φ(s') − φ(s))ᵀ b | s] + E[(γ φ(s') − φ(s))ᵀ M (γ φ(s') − φ(s)) | s]
 
-The first term of C' is what the mean map does to old uncertainty; the bracket is the covariance of a single sample's update.
+The first term of C' propagates the old covariance; the bracket is the covariance of a single sample's update.
 For tables Φ = I and w* = v. By Theorem 1, PT-TD in a new task is this recursion started at V^P (plus what is left of V^T).
-`docs/theory.md` derives it and lists what is wrong in the printed one. Tracking errors and covariances, rather than raw second
-moments, keeps the numbers exact when the variance is small beside the values.
+`docs/theory.md` derives it and lists the errors of the printed one. Tracking errors and covariances, rather than raw second
+moments, avoids cancellation when the variance is small compared with the values.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from remanence.theory.process import RewardProcess
 
 
 class Dynamics(NamedTuple):
-    """One task as the recursion sees it. With several tasks each array has a leading axis."""
+    """The parameters of the recursion for one task. With several tasks, arrays have a leading axis."""
 
     visits: Array  # [states] d
     transitions: Array  # [states, states] P
@@ -55,7 +55,7 @@ class Belief(NamedTuple):
 
 
 def one_round(dynamics: Dynamics, samples: int, step_size: Array, belief: Belief) -> Belief:
-    """What a round of N samples does to mean and covariance."""
+    """Mean and covariance after a round of N samples."""
     bias, covariance = belief
     drift, discount, transitions = dynamics.drift, dynamics.discount, dynamics.transitions
     moved, pulled = drift @ bias, drift @ covariance
@@ -79,11 +79,13 @@ def one_round(dynamics: Dynamics, samples: int, step_size: Array, belief: Belief
 
     half = covariance / 2 - step_size * samples * pulled
     half += step_size**2 * samples / 2 * (scatter + (samples - 1) * shrunk - jnp.outer(moved, moved))
-    return Belief(bias - step_size * samples * moved, half + half.T)  # exactly symmetric: rounding must not add up
+    return Belief(
+        bias - step_size * samples * moved, half + half.T
+    )  # exactly symmetric, so that rounding errors do not accumulate
 
 
 def of_states(dynamics: Dynamics, belief: Belief) -> tuple[Array, Array]:
-    """Each [states]: mean and variance of the error of every state's estimate, seen from the fixed point."""
+    """Each [states]: mean and variance of the difference between a state's estimate and the fixed point."""
     if dynamics.features is None:
         return belief.bias, jnp.diagonal(belief.covariance)
     basis = dynamics.features
@@ -94,7 +96,7 @@ def of_states(dynamics: Dynamics, belief: Belief) -> tuple[Array, Array]:
 class Curve:
     """Exact moments of the estimate of every state, before the first round and after each.
 
-    Arrays are [tasks, *batch, rounds + 1, states]; the batch is what was handed in, starts and step sizes broadcast together.
+    Arrays are [tasks, *batch, rounds + 1, states]; the batch axes are those of the starts and step sizes, broadcast.
     """
 
     mean: np.ndarray
@@ -105,7 +107,7 @@ class Curve:
     """[tasks, states]"""
     visits: np.ndarray
     """[tasks, states] d"""
-    kept: dict[int, tuple[np.ndarray, np.ndarray]]
+    snapshots: dict[int, tuple[np.ndarray, np.ndarray]]
     """round -> mean [tasks, *batch, features] and covariance [tasks, *batch, features, features] of the weights (tables: values)"""
 
     @property
@@ -136,15 +138,15 @@ def learning_curve(
     features: np.ndarray | None = None,
     keep: Sequence[int] = (),
 ) -> Curve:
-    """The exact curve of TD in every task; of PT-TD, if it starts at the permanent estimate.
+    """The exact learning curve of TD in every task, or of PT-TD if `start` is the permanent estimate.
 
     Args:
         step_sizes: one number, or [*batch, 1] constant ones, or [*batch, rounds] schedules.
         samples: N, independent samples per round.
         start: [*batch, states] values the estimate starts from (weights [*batch, features] if there are features).
-        covariance: [*batch, states, states] of the start; zero if not given.
-        features: [states, features] Φ; a table if not given.
-        keep: rounds after which the whole covariance matrix is returned too.
+        covariance: [*batch, states, states] of the start; default: zero.
+        features: [states, features] Φ; default: tabular.
+        keep: rounds after which the full covariance matrix is returned too.
     """
     _check(step_sizes, rounds, samples, keep)
     basis = None if features is None else check_features(features, process.num_states)
@@ -162,14 +164,14 @@ def learning_curve(
     covariance = np.broadcast_to(covariance, (*batch, size, size)).reshape(-1, size, size)
     marks = tuple(sorted({*keep, rounds}))
 
-    goals = fixed_points(process, basis)
+    fixed_weights = fixed_points(process, basis)
     with jax.enable_x64(True):
         dynamics, axes = make_dynamics(process, basis)
-        bias = start[None] - goals[:, None]  # [tasks, batch, features]
+        bias = start[None] - fixed_weights[:, None]  # [tasks, batch, features]
         record, ends = _unroll(dynamics, axes, samples, marks, steps, bias, covariance)
         biases, variances = (np.asarray(leaf) for leaf in record)  # [tasks, batch, rounds + 1, states]
         ends = jax.tree.map(np.asarray, ends)
-    fixed = goals if basis is None else goals @ basis.T
+    fixed = fixed_weights if basis is None else fixed_weights @ basis.T
     shape = (process.num_tasks, *batch, rounds + 1, process.num_states)
     return Curve(
         (biases + fixed[:, None, None]).reshape(shape),
@@ -178,7 +180,7 @@ def learning_curve(
         process.visits,
         {
             mark: (
-                (end.bias + goals[:, None]).reshape(process.num_tasks, *batch, size),
+                (end.bias + fixed_weights[:, None]).reshape(process.num_tasks, *batch, size),
                 end.covariance.reshape(process.num_tasks, *batch, size, size),
             )
             for mark, end in zip(marks, ends, strict=True)
@@ -190,7 +192,7 @@ def learning_curve(
 class Response(NamedTuple):
     """The mean squared error after each round as a function of the error e the estimate starts with: eᵀ Q e + l e + c.
 
-    Starts that are random enter by their moments: <Q, M> + l b + c. Arrays are [tasks, rounds + 1, ...].
+    Random starts enter by their moments: <Q, M> + l b + c. Arrays are [tasks, rounds + 1, ...].
     """
 
     quadratic: np.ndarray  # [tasks, rounds + 1, states, states] Q
@@ -206,7 +208,7 @@ class Response(NamedTuple):
 def response(
     process: RewardProcess, step_size: float, rounds: int, samples: int = 1, weighted: bool = False
 ) -> Response:
-    """The curve for every possible start at once: the recursion is linear in (b, M), so its transpose is run instead."""
+    """The curve as a function of the start: the recursion is linear in (b, M), so we run its transpose."""
     _check(step_size, rounds, samples, ())
     with jax.enable_x64(True):
         dynamics, axes = make_dynamics(process, None)
@@ -218,7 +220,7 @@ def response(
 
 
 def fixed_points(process: RewardProcess, features: np.ndarray | None) -> np.ndarray:
-    """[tasks, features] w* of TD; the values themselves for tables."""
+    """[tasks, features] w* of TD; for tables, the values."""
     if features is None:
         return process.values
     tasks = zip(process.transitions, process.expected_rewards, process.visits, strict=True)
@@ -232,7 +234,7 @@ def drift_matrices(process: RewardProcess, features: np.ndarray | None) -> np.nd
 
 
 def make_dynamics(process: RewardProcess, features: np.ndarray | None) -> tuple[Dynamics, Dynamics]:
-    """Dynamics of all tasks, and which of its leaves have an axis of tasks: what tasks share is not multiplied."""
+    """Dynamics of all tasks, and which leaves have a task axis: shared arrays are not repeated."""
     share = all(np.array_equal(process.transitions[0], other) for other in process.transitions[1:])
     transitions, visits = process.transitions, process.visits
     fixed = fixed_points(process, features)
@@ -263,7 +265,7 @@ def _unroll(
     bias: Array,
     covariance: Array,
 ) -> tuple[tuple[Array, Array], list[Belief]]:
-    """Runs the recursion for all tasks and starts: biases and variances of all states after each round, beliefs at the marks."""
+    """Runs the recursion for all tasks and starts: biases and variances of all states per round, beliefs at the chosen rounds."""
 
     def one(
         dynamics: Dynamics, bias: Array, covariance: Array, steps: Array

@@ -15,7 +15,7 @@ def common_values(process: RewardProcess) -> np.ndarray:
 
 
 def jumpstart_loss(process: RewardProcess, estimate: np.ndarray) -> np.ndarray:
-    """How wrong an estimate is on the next task, before any data of it.
+    """The error of an estimate on the next task, before any data.
 
         J(u) = ½ E_τ ‖u − v_τ‖²                                                 (Theorem 6)
 
@@ -26,19 +26,19 @@ def jumpstart_loss(process: RewardProcess, estimate: np.ndarray) -> np.ndarray:
 
 
 class Moments(NamedTuple):
-    """Of the permanent estimate, before the first task and after each."""
+    """Moments of the permanent estimate, before the first task and after each."""
 
     mean: np.ndarray  # [tasks met + 1, states]
     covariance: np.ndarray  # [tasks met + 1, states, states]
 
 
 def permanent_moments(process: RewardProcess, step_sizes: np.ndarray, start: np.ndarray | float = 0.0) -> Moments:
-    """Mean and covariance of the permanent estimate when each task is learned to the end before it is consolidated.
+    """Mean and covariance of the permanent estimate when each task is learned to convergence before consolidation.
 
-        V^P ← V^P + α_k (v_τ − V^P),  τ drawn anew each time
+        V^P ← V^P + α_k (v_τ − V^P),  τ drawn independently each time
 
     With α_k = 1/k this is the running mean of the values met: unbiased from the first task on, covariance Cov_τ(v_τ) / k.
-    A constant α leaves the covariance α / (2 − α) · Cov_τ(v_τ) for ever.
+    With a constant α the covariance tends to α / (2 − α) · Cov_τ(v_τ).
 
     Args: step_sizes: [tasks met], or [tasks met, states] if states are visited unequally.
     """

@@ -1,4 +1,4 @@
-"""Markov reward processes that share states, one per task: what every statement of the theory is about."""
+"""Markov reward processes that share states, one per task: the setting of all theorems."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ SUM_TOLERANCE = 1e-8  # printed tables are rounded, but their rows must still ad
 
 @dataclass(frozen=True, eq=False)
 class RewardProcess:
-    """Tasks over the same states, each a Markov reward process that goes on for ever, and how often each is met.
+    """Tasks over the same states, each a continuing Markov reward process, and their probabilities.
 
-    What is handed in may be smaller than what is kept: one matrix for all tasks, one reward vector, one variance.
+    Arguments are broadcast: one matrix for all tasks, one reward vector, one variance are enough.
     """
 
     transitions: np.ndarray
@@ -31,7 +31,7 @@ class RewardProcess:
     """[tasks, states] expected on leaving a state, or [tasks, states, states] on each transition"""
     discount: float
     probabilities: Any = None
-    """[tasks] how often a task is met; all alike if not given"""
+    """[tasks] probability of each task; default: uniform"""
     variance: Any = 0.0
     """[tasks, states], [states] or one number: the variance c(s) of the reward around its expectation"""
 
@@ -62,7 +62,7 @@ class RewardProcess:
             )
         if (variance < 0).any():
             raise UserError(f"the reward variance c cannot be negative; got {variance.min():g}")
-        for name, array in (  # whole arrays from here on, whatever was handed in
+        for name, array in (  # full arrays from here on
             ("transitions", np.broadcast_to(transitions, (tasks, states, states))),
             ("rewards", rewards),
             ("probabilities", probabilities),
@@ -100,7 +100,7 @@ class RewardProcess:
 
 
 def load_process(path: Path) -> RewardProcess:
-    """Reads P, r, γ, and p and c if they are there, from a JSON or npz file."""
+    """Reads P, r, γ, and optionally p and c, from a JSON or npz file."""
     try:
         given = _read(path)
     except FileNotFoundError as error:
@@ -115,7 +115,7 @@ def load_process(path: Path) -> RewardProcess:
         )
     strange = sorted(set(given) - {"P", "r", "gamma", "p", "c"})
     if strange:
-        raise UserError(f"'{path}' has {', '.join(strange)}, which means nothing here: known are P, r, gamma, p and c")
+        raise UserError(f"'{path}' has {', '.join(strange)}, which is unknown: use P, r, gamma, p and c")
     discount = _array("gamma", given["gamma"])
     if discount.size != 1:
         raise UserError(f"gamma must be one number; its shape is {discount.shape}")
@@ -146,7 +146,7 @@ def _array(name: str, given: Any) -> np.ndarray:
 
 
 def _check_stochastic(transitions: np.ndarray) -> None:
-    """Every row is a distribution: names the first that is not."""
+    """Raises a `UserError` that names the first row that is not a distribution."""
     for place in np.ndindex(transitions.shape[:-1]):
         row = transitions[place]
         where = f"row {place[-1]} of P" + (f" of task {place[0]}" if transitions.ndim == 3 else "")

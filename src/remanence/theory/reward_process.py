@@ -14,7 +14,7 @@ def state_values(transitions: np.ndarray, rewards: np.ndarray, discount: float) 
         v = (I − γ P)⁻¹ r                                          (paper, Theorem 3)
 
     Args:
-        transitions: [states, states] P; rows of states where the process ends are zero.
+        transitions: [states, states] P; rows of terminal states are zero.
         rewards: [..., states] expected reward on leaving each state; leading axes are separate tasks.
     Returns: [..., states].
     """
@@ -25,14 +25,14 @@ def state_values(transitions: np.ndarray, rewards: np.ndarray, discount: float) 
 def expected_visits(transitions: np.ndarray, start: np.ndarray) -> np.ndarray:
     """How often each state is visited in an episode, on average: n = start (I − P)⁻¹.
 
-    Args: transitions: [states, states], zero rows where the process ends.  start: [states] probabilities.
+    Args: transitions: [states, states], zero rows for terminal states.  start: [states] probabilities.
     Returns: [states].
     """
     return np.linalg.solve((np.eye(len(transitions)) - transitions).T, np.asarray(start, np.float64))
 
 
 def stationary_distribution(transitions: np.ndarray) -> np.ndarray:
-    """The share of time spent in each state for ever: d = d P, Σ d = 1. States that are left for good have 0.
+    """The stationary distribution: d = d P, Σ d = 1. Transient states have 0.
 
     Args: transitions: [states, states] P, with rows that sum to 1.
     Returns: [states].
@@ -41,8 +41,8 @@ def stationary_distribution(transitions: np.ndarray) -> np.ndarray:
     if len(recurrent) > 1:
         shown = " and ".join(str(members[:6].tolist()) for members in recurrent[:2])
         raise UserError(
-            f"P has no unique stationary distribution: the states {shown} are {len(recurrent)} groups that are never left; "
-            "a chain must have one such group"
+            f"P has no unique stationary distribution: the states {shown} are {len(recurrent)} recurrent classes; "
+            "a chain must have only one"
         )
     (members,) = recurrent
     chain = transitions[np.ix_(members, members)]
@@ -54,7 +54,7 @@ def stationary_distribution(transitions: np.ndarray) -> np.ndarray:
 
 
 def _closed_classes(transitions: np.ndarray) -> list[np.ndarray]:
-    """Groups of states that reach each other and nothing else."""
+    """The recurrent classes: groups of states that reach each other and nothing else."""
     count, label = connected_components(transitions > 0, directed=True, connection="strong")
     leaves = {int(label[i]) for i, j in np.argwhere(transitions > 0) if label[i] != label[j]}
     return [np.flatnonzero(label == group) for group in range(count) if group not in leaves]

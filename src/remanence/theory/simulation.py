@@ -1,4 +1,4 @@
-"""The same rounds of samples, by dice: what the exact moments are judged by."""
+"""Monte Carlo simulation of the rounds of samples, to check the exact moments."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def simulate_rounds(
         step_size: one number or [rounds].
         permanent: [states] or [runs, states] (with features: weights).
         transient: the same, at the start.
-        keep: rounds after which estimates are returned; the last one if not given.
+        keep: rounds after which estimates are returned; default: the last.
     Returns: round -> [runs, features].
     """
     basis = np.eye(process.num_states) if features is None else np.asarray(features, np.float64)

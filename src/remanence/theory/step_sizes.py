@@ -1,4 +1,4 @@
-"""Step sizes that follow from having the learning curve exactly: the largest stable one, the best constant, the best schedule.
+"""Step sizes from the exact learning curve: the largest stable one, the best constant, the best schedule.
 
 The second moment of the error obeys M' = M − α 𝓑 M + α² 𝓒 M + noise, with
 
@@ -42,25 +42,25 @@ class BestSchedule(NamedTuple):
     step_sizes: np.ndarray  # [rounds]
     mse: float
     constant: BestStepSize
-    """what the best constant step size reaches, for comparison"""
+    """the MSE of the best constant step size, for comparison"""
 
 
 def stability_limit(process: RewardProcess, samples: int = 1, features: np.ndarray | None = None) -> np.ndarray:
-    """[tasks] the step size at which the mean squared error stops to be bounded; every smaller one is stable."""
+    """[tasks] the stability limit: the mean squared error is bounded for every smaller step size."""
     return np.array([1.0 / _growth(parts) for parts in _maps(process, samples, features)])
 
 
 def steady_state(
     process: RewardProcess, step_size: float, samples: int = 1, features: np.ndarray | None = None
 ) -> np.ndarray:
-    """[tasks, features, features] the covariance of the estimate in the long run with a constant step size.
+    """[tasks, features, features] the stationary covariance of the estimate with a constant step size.
 
     Solves (𝓑 − α 𝓒) M = α N Φᵀ diag(d (c + E[u²])) Φ.
     """
     limits = stability_limit(process, samples, features)
     if not 0.0 < step_size < limits.min():
         raise UserError(
-            f"there is no steady state with step size {step_size:g}: it must be above 0 and below {limits.min():g}, "
+            f"there is no stationary covariance with step size {step_size:g}: it must be above 0 and below {limits.min():g}, "
             "where it becomes unstable"
         )
     answers = []
@@ -75,7 +75,7 @@ def steady_state(
         operator = LinearOperator((size * size, size * size), matvec=residual)  # type: ignore[call-arg]
         found, failed = gmres(operator, noise.ravel(), rtol=1e-12, maxiter=500)
         if failed:
-            raise ArithmeticError(f"the steady state was not found to 12 digits ({failed} iterations)")
+            raise ArithmeticError(f"the stationary covariance was not found to 12 digits ({failed} iterations)")
         answers.append(found.reshape(size, size))
     return np.stack(answers)
 
@@ -98,7 +98,7 @@ def best_step_size(
         grid = np.linspace(top - 16, top, 97)
         scores = np.asarray(jax.lax.map(along, jnp.asarray(grid)))
         best = int(np.nanargmin(np.where(np.isfinite(scores), scores, np.inf)))
-        if best in (0, len(grid) - 1):  # nothing to learn from noise, or a horizon so short that any step helps
+        if best in (0, len(grid) - 1):  # only noise to learn from, or a horizon so short that any step helps
             found = grid[best]
         else:
             found = float(brentq(lambda x: float(slope(x)), grid[best - 1], grid[best + 1], xtol=1e-13))  # type: ignore[arg-type]
@@ -114,7 +114,7 @@ def best_schedule(
     weighted: bool = False,
     features: np.ndarray | None = None,
 ) -> BestSchedule:
-    """One step size per round, with the lowest E_τ MSE over a horizon: descent along the gradient of the exact curve."""
+    """One step size per round, with the lowest E_τ MSE over a horizon: gradient descent on the exact curve."""
     constant = best_step_size(process, rounds, samples, start, objective, weighted, features)
     with jax.enable_x64(True):
         score = _objective(process, samples, start, objective, weighted, features)
@@ -164,7 +164,7 @@ def _maps(process: RewardProcess, samples: int, features: np.ndarray | None) -> 
     unvisited = np.argwhere(process.visits == 0)
     if basis is None and len(unvisited):
         task, state = unvisited[0]
-        raise UserError(f"state {state} is never visited in the long run (task {task}): its estimate never settles")
+        raise UserError(f"state {state} is never visited in the long run (task {task}): its estimate never converges")
     found = []
     tasks = zip(
         process.transitions, process.visits, drift_matrices(process, basis), _noises(process, basis), strict=True
@@ -209,9 +209,9 @@ def _objective(
         raise UserError(f"the objective must be 'average' or 'final'; got '{objective}'")
     basis = None if features is None else check_features(features, process.num_states)
     dynamics, axes = make_dynamics(process, basis)
-    goals = fixed_points(process, basis)
-    offsets = jnp.asarray((goals if basis is None else goals @ basis.T) - process.values)
-    biases = jnp.asarray(np.broadcast_to(np.asarray(start, np.float64), goals.shape[1:]) - goals)
+    fixed_weights = fixed_points(process, basis)
+    offsets = jnp.asarray((fixed_weights if basis is None else fixed_weights @ basis.T) - process.values)
+    biases = jnp.asarray(np.broadcast_to(np.asarray(start, np.float64), fixed_weights.shape[1:]) - fixed_weights)
     weights = jnp.asarray(process.visits if weighted else np.ones_like(process.visits))
 
     def of_task(dynamics: Dynamics, schedule: Array, bias: Array, offset: Array, weight: Array) -> Array:

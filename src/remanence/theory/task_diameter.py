@@ -9,7 +9,7 @@ import numpy as np
 from remanence.core.errors import UserError
 from remanence.theory.process import RewardProcess
 
-DISCOUNT = 0.9  # the appendix gives none: that of the other prediction tasks
+DISCOUNT = 0.9  # as in the other prediction tasks; the appendix gives none
 REWARD_NOISE = 0.1  # standard deviation
 PRINTED_TRANSITIONS = np.array(
     [
@@ -27,10 +27,10 @@ TRANSITIONS = PRINTED_TRANSITIONS / PRINTED_TRANSITIONS.sum(axis=1, keepdims=Tru
 
 
 def equidistant_values(diameter: float, states: int = 7, seed: int = 0) -> np.ndarray:
-    """[states tasks, states] value functions at the same distance from each other: a regular simplex, turned at random.
+    """[states tasks, states] value functions at equal distances from each other: a randomly rotated regular simplex.
 
-    Its centre is a draw from N(0, I), the same for all diameters. That it is not the origin is what makes forgetting everything
-    costly; how far it is, the appendix does not say.
+    Its center is drawn from N(0, I), the same for all diameters. Forgetting everything is costly because the center is not the
+    origin; the appendix does not say how far away it is.
     """
     if not (math.isfinite(diameter) and diameter > 0):
         raise UserError(f"the distance between tasks must be a positive number; got {diameter}")

@@ -1,4 +1,4 @@
-"""What the transient value function learns while the permanent one is frozen (paper, Theorems 2 to 4)."""
+"""The transient value function while the permanent one is frozen (paper, Theorems 2 to 4)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def transient_operator(
 def transient_fixed_point(
     transitions: np.ndarray, rewards: np.ndarray, discount: float, permanent: np.ndarray
 ) -> np.ndarray:
-    """What the transient part converges to: the part of the value that the permanent one lacks.
+    """The fixed point of the transient part: the true value minus the permanent part.
 
     V^T = (I − γ P)⁻¹ r − V^P                                               (Theorem 3)
     """
@@ -40,7 +40,7 @@ class ModifiedProcess(NamedTuple):
     chances: np.ndarray  # [transitions] π(a | s) P(s' | s, a)
 
     def mean_by_state(self, values: np.ndarray, num_states: int) -> np.ndarray:
-        """[states] the mean of [transitions] over what may follow each state."""
+        """[states] the mean of [transitions] over the actions and next states of each state."""
         return np.bincount(self.members[:, 0], weights=self.chances * values, minlength=num_states)
 
 
@@ -53,7 +53,7 @@ def modified_process(
         r̃(x) = r(s, a) + γ V^P(s') − V^P(s).
 
     Its value at x is r(s, a) + γ v(s') − V^P(s): it depends on a and s'. The fixed point V^T(s) is its mean over
-    what may follow s (the printed proof says it is the same for all a and s').
+    a and s' (the printed proof says it is the same for all a and s').
 
     Args: transitions [states, actions, states].  rewards [states, actions].  policy [states, actions].
     """

@@ -1,4 +1,4 @@
-"""Worlds: static shape in a frozen dataclass, everything that moves in explicit state."""
+"""Worlds: static parameters in a frozen dataclass, everything that changes in an explicit state."""
 
 from remanence.worlds.base import World
 from remanence.worlds.chain import Chain

@@ -1,4 +1,4 @@
-"""A Markov reward process as a world: what the theory is about, sampled."""
+"""A Markov reward process as a world: samples of the process the theory is about."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class ChainState(NamedTuple):
 
 
 class Chance(NamedTuple):
-    """What chance decides in one step."""
+    """The random numbers of one step."""
 
-    u: Array  # [] uniform in [0, 1): which state follows
-    noise: Array  # [] standard normal: how the reward strays
+    u: Array  # [] uniform in [0, 1): chooses the next state
+    noise: Array  # [] standard normal: noise of the reward
 
 
 @dataclass(frozen=True)
 class Chain:
-    """States that follow each other by chance, whatever the agent does. It goes on for ever; an episode is a stretch of it.
+    """A continuing Markov chain of states; actions have no effect. It is cut into episodes.
 
-    After `length` steps an episode is cut off (which bootstraps) and the next begins in a state drawn uniformly.
+    After `length` steps an episode is truncated (we bootstrap) and the next starts in a uniformly drawn state.
     State and observation: the state's number. Task: the expected reward on leaving each state, [states].
     """
 
@@ -67,7 +67,7 @@ class Chain:
         return Chance(jax.random.uniform(k_luck), jax.random.normal(k_noise))
 
     def apply(self, state: ChainState, action: Array, task: Array, chance: Chance) -> tuple[ChainState, TimeStep]:
-        """The step once chance has spoken: deterministic."""
+        """The deterministic part of a step, given the draws."""
         del action
         thresholds = np.cumsum(np.array(self.transitions), axis=1)[:, :-1].astype(np.float32)
         place = jnp.sum(jnp.asarray(thresholds)[state.place] <= chance.u, dtype=jnp.int32)

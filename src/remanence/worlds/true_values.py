@@ -1,4 +1,4 @@
-"""True values of the worlds: exactly where a linear solve gives them, else by Monte Carlo with a known standard error."""
+"""True values of the worlds: exact by a linear solve where possible, else by Monte Carlo with a known standard error."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def random_walk(world: CornerGrid, tasks: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
-    """Exact values of the random policy; errors weigh by expected visits from the start, goals included (their error is 0)."""
+    """Exact values of the random policy; weights are the expected visits from the start, goals included (their error is 0)."""
     transitions, rewards = random_walk(world, tasks)
     visits = expected_visits(transitions, np.eye(world.num_states)[world.start])
     return Truth(
@@ -53,7 +53,7 @@ def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
 
 
 def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: int = 10_000, seed: int = 0) -> Truth:
-    """Monte Carlo values of the random policy on an even lattice of points, kept in the user's cache directory."""
+    """Monte Carlo values of the random policy on a regular lattice of points, cached on disk."""
     points = world.evaluation_points().astype(np.float32)
     parameters = {"world": repr(world), "points": len(points), "episodes": episodes, "seed": seed, "method": 3}
 
@@ -76,10 +76,10 @@ def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: in
 def rooms_truth(
     world: Rooms, tasks: np.ndarray, states: int = 256, rollouts: int = 2048, frames: int = 1, seed: int = 0
 ) -> Truth:
-    """Monte Carlo values of the random policy from exact states of the simulator, kept in the user's cache directory.
+    """Monte Carlo values of the random policy from exact states of the simulator, cached on disk.
 
-    The states are met by the random policy, each at a random moment of a walk; the observation that goes with one is what the agent
-    would have seen there, with the frames before it. What a rollout misses beyond its horizon is below a millionth.
+    The states are visited by the random policy, each at a random time of a walk; each comes with the agent's input there,
+    including the frames before it. The part of the return beyond a rollout's horizon is below a millionth.
     """
     parameters = {
         "world": repr(world),
@@ -112,11 +112,11 @@ def rooms_truth(
     )
 
 
-WALK = 200  # steps among which the moment of an evaluation state is drawn
+WALK = 200  # the time of an evaluation state is drawn among this number of steps
 
 
 def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
-    """A state met at a random moment of a random walk, and the input an agent would have had there."""
+    """A state at a random time of a random walk, and the agent's input there."""
     task = jnp.zeros(world.num_prizes)
     k_moment, k_reset, k_steps = jax.random.split(key, 3)
 
@@ -142,7 +142,7 @@ def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
 
 
 def _returns_from(world: Rooms, starts: Any, rollouts: int, key: Key) -> np.ndarray:
-    """[states, rollouts, prizes] discounted returns of each prize on its own."""
+    """[states, rollouts, prizes] discounted returns of each prize separately."""
     horizon = math.ceil(math.log(1e-7) / math.log(world.discount))
     prizes = jnp.eye(world.num_prizes)
 
@@ -166,14 +166,14 @@ def _returns_from(world: Rooms, starts: Any, rollouts: int, key: Key) -> np.ndar
 
 
 class Returns(NamedTuple):
-    """Moments of the discounted returns from each start, for each of a set of tasks.
+    """Moments of the discounted returns from each start, for each task.
 
-    Returns are linear in the rewards, so those of any mixture of the tasks follow: one set of rollouts serves them all.
+    Returns are linear in the rewards, so one set of rollouts gives the moments of any mixture of the tasks.
     """
 
     mean: np.ndarray  # [tasks, starts]
     second_moment: np.ndarray  # [tasks, tasks, starts]
-    episodes: np.ndarray  # [] how many were played from each start
+    episodes: np.ndarray  # [] number of episodes from each start
 
 
 class _Walk(NamedTuple):
@@ -190,9 +190,9 @@ class _Walk(NamedTuple):
 def monte_carlo_returns(
     world: World, starts: np.ndarray, tasks: np.ndarray, episodes: int, seed: int, walkers: int = 64
 ) -> Returns:
-    """Plays at least `episodes` episodes of the random policy from every start. A state of the world must be its observation.
+    """Runs at least `episodes` episodes of the random policy from every start. The world's state must be its observation.
 
-    Every walker plays the same number of episodes to the end: stopping after some number of steps would favour short ones.
+    Every walker completes the same number of episodes: stopping after a number of steps would favor short ones.
     """
     each = -(-episodes // walkers)
     bases = jnp.asarray(tasks)
@@ -205,14 +205,14 @@ def monte_carlo_returns(
             lambda leaf: leaf[0], (state, seen.last)
         )  # the same for all tasks: only rewards differ
         gain = walk.gain + walk.weight * seen.reward
-        page = jnp.where(last, walk.episodes, each)  # beyond the end, where nothing is kept, unless an episode ended
+        slot = jnp.where(last, walk.episodes, each)  # out of range, hence dropped, unless an episode ended
         return _Walk(
             state=jnp.where(last, start, state),
             weight=jnp.where(last, 1.0, walk.weight * world.discount),
             gain=jnp.where(last, 0.0, gain),
             step=walk.step + 1,
             episodes=walk.episodes + last,
-            gains=walk.gains.at[page].set(gain, mode="drop"),
+            gains=walk.gains.at[slot].set(gain, mode="drop"),
         )
 
     def roll(all_starts: Array, keys: Key) -> Array:
@@ -246,7 +246,7 @@ def monte_carlo_returns(
 
 
 def _cached(parameters: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays made by `compute`, from the cache if the same recipe was followed before."""
+    """The arrays of `compute`, from the cache if it was called with the same config before."""
     name = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
     path = cache_directory() / "truth" / f"{name}.npz"
     try:
@@ -255,7 +255,7 @@ def _cached(parameters: dict, compute: Callable[[], dict[str, np.ndarray]]) -> d
     except FileNotFoundError:
         pass
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
-        path.unlink(missing_ok=True)  # damaged: made again below
+        path.unlink(missing_ok=True)  # damaged: computed again below
     arrays = compute()
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.tmp.npz")

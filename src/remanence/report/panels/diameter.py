@@ -1,4 +1,4 @@
-"""The error on a new task against the number of tasks seen, a panel for each distance between tasks."""
+"""The error on a new task against the number of tasks seen, one panel per distance between tasks."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
     title = alt.TitleParams(
         "Exact error on a new task",
         subtitle=[
-            f"mean over the rounds of the new task, over all tasks it may be and over {len(results.seeds)} lives before it; "
+            f"mean over the rounds of the new task, over all possible new tasks and over {len(results.seeds)} seeds; "
             "90 % bands; each panel has its own scale"
         ],
     )

@@ -1,4 +1,4 @@
-"""What contenders reach in each of several games that follow each other."""
+"""The return of each contender in each of several games played in sequence."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from remanence.report.figures import colour
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
 
-LAST_SHARE = 0.2  # of a segment: what was learned by then
+LAST_SHARE = 0.2  # of a segment, averaged
 
 
 def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.TopLevelMixin:
-    """A panel per game: what each contender's episodes brought at the end of segments in which it was live.
+    """A panel per game: the mean return of each contender at the end of the segments of this game.
 
     Args:
-        game: the curve that tells which game was live.
+        game: the curve that holds the number of the current game.
     """
     rows = []
     for name in results.contenders:
@@ -27,7 +27,7 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
         ended = _ends_of_segments(episodes, results.segment_length)
         live = results.matrix(name, game)[:, results.segment_length - 1 :: results.segment_length].astype(int)
         for number, title in enumerate(games):
-            mine = (live == number) & (ended > 0)  # where no episode ended there is nothing to tell
+            mine = (live == number) & (ended > 0)  # without a finished episode there is no return
             seeds = mine.any(axis=1)
             if not seeds.any():
                 continue
@@ -60,16 +60,14 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
         .resolve_scale(x="independent")
         .properties(
             title=alt.TitleParams(
-                "What is reached in each game",
-                subtitle=[
-                    f"last {LAST_SHARE:.0%} of the segments in which it was live; mean over seeds, 90 % intervals"
-                ],
+                "Return in each game",
+                subtitle=[f"last {LAST_SHARE:.0%} of the segments of each game; mean over seeds, 90 % intervals"],
             )
         )
     )
 
 
 def _ends_of_segments(curves: np.ndarray, length: int) -> np.ndarray:
-    """[seeds, windows] -> [seeds, segments] the sum over the last share of each."""
+    """[seeds, windows] -> [seeds, segments]: the sum over the last share of each segment."""
     last = max(1, round(length * LAST_SHARE))
     return curves.reshape(len(curves), -1, length)[:, :, -last:].sum(axis=2)

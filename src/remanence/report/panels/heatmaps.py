@@ -1,4 +1,4 @@
-"""Values drawn over the squares they belong to."""
+"""Heat maps of values over the cells of a grid."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VALUE_SCALE = alt.Scale(scheme="viridis", domain=[0, 1])
 
 
 def lattice(values: pl.DataFrame, title: str, numbers: bool) -> alt.TopLevelMixin:
-    """One square per task. `values` has columns x, y, task, value on an even lattice, y upwards."""
+    """One heat map per task. `values` has columns x, y, task, value on a regular lattice, y upwards."""
     cells = len(values["x"].unique())
     side = CELL * cells if numbers else 11 * cells
     digits = pl.col("x").round(3), pl.col("y").round(3), pl.col("value").round(4)
@@ -33,9 +33,9 @@ def lattice(values: pl.DataFrame, title: str, numbers: bool) -> alt.TopLevelMixi
 
 
 def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMixin:
-    """Rows: the truth, TD, PT-TD and its two parts. Columns: episodes. Means over seeds.
+    """Rows: true values, TD, PT-TD and its two parts. Columns: episodes. Means over seeds.
 
-    `truth` is [tasks, states] over a square grid of `size`² cells, row by row from the top.
+    `truth`: [tasks, states] over a square grid of `size`² cells, row by row from the top.
     """
     order, span = results.description["stream"]["order"], results.segment_length
     windows = results.maps["window"].unique().sort().to_list()
@@ -83,7 +83,7 @@ def _mean_map(results: Results, contender: str, part: str) -> pl.DataFrame:
 def _strip(
     values: pl.DataFrame, labels: dict[int, str], size: int, name: str, scale: alt.Scale, heading: bool = False
 ) -> alt.FacetChart:
-    """One row of squares, one per window."""
+    """One row of heat maps, one per window."""
     row, column = np.divmod(values["point"].to_numpy(), size)
     table = values.with_columns(
         x=pl.Series(column),

@@ -1,4 +1,4 @@
-"""What an agent collects in Jelly Bean World, and what it thinks items are worth."""
+"""Items collected in Jelly Bean World, and the agent's values of items."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
 from remanence.worlds.jellybean import JellyBean, JellyBeanWorlds
 
-KINDS = ("blue", "red")  # whose values are drawn
+KINDS = ("blue", "red")  # items whose values are drawn
 PARTS = {"permanent": "permanent", "transient": "transient", "value": "their sum"}
 
 
 def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
-    """Bars: how many items of each kind were collected in each task, mean over seeds with 90 % intervals; scales differ by kind."""
+    """Bars: items of each kind collected in each task, mean over seeds with 90 % intervals. Scales differ by kind."""
     kinds = [metric.removeprefix(prefix) for metric in results.metrics if metric.startswith(prefix)]
     names, length = results.contenders, results.segment_length
     rows = []
@@ -50,7 +50,7 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
 
 
 def world_scene(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int = 32) -> alt.TopLevelMixin:
-    """The world around an agent that walks to whatever is nearest, with its path and the part of the world it sees."""
+    """The world around an agent that walks to the nearest item, with its path and its view."""
     world, path = JellyBeanWorlds(rules, [seed]), [(0, 0)]
     for _ in range(steps):
         world.step(np.array([_towards_the_nearest(world.views[0], len(path))]))
@@ -92,13 +92,13 @@ def world_scene(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int =
     )
     title = alt.TitleParams(
         "Jelly Bean World, seed 3",
-        subtitle=[f"after {steps} steps to whatever was nearest; the frame is what the agent sees"],
+        subtitle=[f"after {steps} steps towards the nearest item; the frame is the agent's view"],
     )
     return alt.layer(way, squares, window, agent).properties(width=420, height=420, title=title)
 
 
 def _towards_the_nearest(view: np.ndarray, turn: int) -> int:
-    """Up, left, right or down to the nearest item in sight; upwards and to the right in turn if there is none."""
+    """Up, left, right or down to the nearest visible item; alternately up and right if there is none."""
     middle = len(view) // 2
     found = np.argwhere(view) - middle
     found = found[np.abs(found).sum(axis=1) > 0]
@@ -111,14 +111,14 @@ def _towards_the_nearest(view: np.ndarray, turn: int) -> int:
 
 
 def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixin]:
-    """The best action's value when a single item is seen, by its place and by part, at the end of the last two tasks."""
+    """The value of the best action when a single item is visible, by its position and by part, at the end of the last two tasks."""
     if not len(results.maps) or contender not in results.contenders:
         return {}
     lanes = results.lanes.filter(pl.col("contender") == contender)["lane"].to_list()
-    own = results.maps.filter(pl.col("lane").is_in(lanes))
-    windows = own["window"].unique().sort().to_list()[-2:]
+    maps = results.maps.filter(pl.col("lane").is_in(lanes))
+    windows = maps["window"].unique().sort().to_list()[-2:]
     values = (
-        own.filter(pl.col("window").is_in(windows))
+        maps.filter(pl.col("window").is_in(windows))
         .group_by("lane", "window", "part", "point")
         .agg(pl.col("value").max())  # of the best action
         .group_by("window", "part", "point")
@@ -155,7 +155,7 @@ def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixi
         )
         panels.append(squares)
     title = alt.TitleParams(
-        f"What {contender} thinks of a single item in each place of its view",
-        subtitle=["value of the best action, the agent in the middle; mean over seeds"],
+        f"Values of {contender} for a single item at each position of its view",
+        subtitle=["value of the best action, agent at the center; mean over seeds"],
     )
     return {"values": alt.vconcat(*panels).resolve_scale(color="independent").properties(title=title)}

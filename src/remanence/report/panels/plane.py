@@ -17,7 +17,7 @@ Cells = Mapping[str, tuple[int, float]]  # contender -> (k, λ)
 
 
 def plane_lines(results: Results, cells: Cells, baseline: str, metric: str) -> alt.TopLevelMixin:
-    """Mean performance against λ, one line per k, and the baseline as a dotted line (the paper's look)."""
+    """Mean performance against λ, one line per k, and the baseline as a dotted line (the paper's style)."""
     rows = _cell_rows(results, cells, metric)
     base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
         x=alt.X("decay:Q", title="λ", axis=alt.Axis(values=sorted({decay for _, decay in cells.values()}), grid=False)),
@@ -69,13 +69,13 @@ def plane_heatmap(results: Results, cells: Cells, baseline: str, metric: str) ->
     readable = alt.condition(f"abs(datum.gain) > {0.6 * limit}", alt.value("white"), alt.value("black"))
     numbers = base.mark_text(fontSize=11).encode(text=alt.Text("mean:Q", format=".3f"), color=readable)
     title = alt.TitleParams(
-        f"Mean {metric} for every k and λ", subtitle=[f"colour: gain over {baseline}, which has {reference:.3f}"]
+        f"Mean {metric} for every k and λ", subtitle=[f"color: gain over {baseline}, which has {reference:.3f}"]
     )
     return (squares + numbers).properties(width=330, height=270, title=title)
 
 
 def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_width: int = 10) -> alt.TopLevelMixin:
-    """One small curve per cell against the baseline's."""
+    """One small curve per cell, with the baseline's."""
     span = results.segment_length
     reference = _binned(results, baseline, metric, bin_width)
     rows = []
@@ -103,7 +103,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
             color=alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names])),
         )
     )
-    # Rules are drawn from the same rows: a facet shares one table among its layers.
+    # Rules use the same rows: the layers of a facet share one table.
     rules = (
         alt.Chart()
         .transform_filter(f"datum.episode % {span} == 0 && datum.episode < {results.windows}")
@@ -131,18 +131,18 @@ def _binned(results: Results, name: str, metric: str, width: int) -> np.ndarray:
 def _cell_rows(results: Results, cells: Cells, metric: str) -> pl.DataFrame:
     rows = []
     for name, (k, decay) in cells.items():
-        areas = auc(results, name, metric) if name in results.contenders else np.empty(0)
-        if not areas.size:
+        aucs = auc(results, name, metric) if name in results.contenders else np.empty(0)
+        if not aucs.size:
             continue
-        margin = PAPER_Z * standard_error(areas) if len(areas) > 1 else 0.0
+        margin = PAPER_Z * standard_error(aucs) if len(aucs) > 1 else 0.0
         hypers = results.description["contenders"][name]["hypers"]
         rows.append(
             {
                 "k": k,
                 "decay": decay,
-                "mean": round(float(areas.mean()), 5),
-                "low": round(float(areas.mean() - margin), 5),
-                "high": round(float(areas.mean() + margin), 5),
+                "mean": round(float(aucs.mean()), 5),
+                "low": round(float(aucs.mean() - margin), 5),
+                "high": round(float(aucs.mean() + margin), 5),
                 "hypers": f"permanent {hypers['permanent_lr']:g}, transient {hypers['transient_lr']:g}",
             }
         )

@@ -16,7 +16,7 @@ CELL = 24
 
 
 class Grid(Protocol):
-    """What a picture needs to know of a grid; states count from the bottom left, x first."""
+    """The geometry of a grid. States count from the bottom left, x first."""
 
     @property
     def width(self) -> int: ...
@@ -27,9 +27,9 @@ class Grid(Protocol):
 
 
 def policy_maps(results: Results, grid: Grid) -> alt.TopLevelMixin:
-    """Rows: contenders and parts of PT. Columns: episodes. Colour: the best action's value; arrows: the greedy policy.
+    """Rows: contenders and parts of PT. Columns: episodes. Color: the value of the best action; arrows: the greedy policy.
 
-    Values are means over seeds; cells whose best actions tie, or were never tried, have no arrow.
+    Values are means over seeds. Cells whose best actions tie, or were never tried, have no arrow.
     """
     order, span = results.description["stream"]["order"], results.segment_length
     windows = results.maps["window"].unique().sort().to_list()
@@ -82,7 +82,7 @@ def _strip(
 
 
 def _best_actions(results: Results, grid: Grid, contender: str, part: str, labels: dict[int, str]) -> pl.DataFrame:
-    """One row per window and cell: the mean value of its best action, and an arrow where there is one best action."""
+    """One row per window and cell: the mean value of its best action, and an arrow if there is a single best action."""
     lanes = results.lanes.filter((pl.col("contender") == contender) & ~pl.col("diverged"))["lane"].to_list()
     mean = (
         results.maps.filter(pl.col("lane").is_in(lanes) & (pl.col("part") == part))

@@ -1,4 +1,4 @@
-"""One run as one chart, whatever it measured."""
+"""A chart of any run."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from remanence.report.page import styled
 from remanence.results.store import Results
 
 PARAMETER = "parameter"
-# What curves are called on an axis; others by their own name.
-LABELS = {"return": "return per episode", "reward_rate": "reward per step", "episode_length": "steps of an episode"}
+# Labels of metrics on an axis; other metrics use their name.
+LABELS = {"return": "return per episode", "reward_rate": "reward per step", "episode_length": "steps per episode"}
 WIDTH = 560
 
 
 def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
-    """A metric of all contenders, and below it the parameter that changes, if one does."""
+    """A metric of all contenders and, below it, the changing parameter of the environment, if any."""
     if not results.metrics:
         raise UserError("there is nothing to plot: this run has no curves")
     metric = metric or next((one for one in results.metrics if _has_values(results, one)), results.metrics[0])
@@ -35,12 +35,12 @@ def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.T
 
 
 def _has_values(results: Results, metric: str) -> bool:
-    """A life in which no episode ended has no return."""
+    """A run in which no episode ended has no return."""
     return any(np.isfinite(results.matrix(name, metric)).any() for name in results.contenders)
 
 
 def _parameter(results: Results, per_window: int, unit: str) -> alt.Chart:
-    """Its value over time: the same for all contenders."""
+    """The parameter's value over time: the same for all contenders."""
     values = next(results.matrix(name, PARAMETER)[0] for name in results.contenders if results.sound_seeds(name))
     shown = np.unique(np.linspace(0, len(values) - 1, 500).astype(int))
     rows = [{"window": (int(i) + 1) * per_window, "value": float(values[i])} for i in shown]

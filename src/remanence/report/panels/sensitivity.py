@@ -14,20 +14,20 @@ from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise_sweep
 
 WIDTH, HEIGHT = 250, 240
-EXPLODING = 5  # a mean error so many times the median is not on its way to anything
+EXPLODING = 5  # settings with a mean error above this multiple of the median are not drawn
 
 
 def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
-    """A panel per contender and, where it is searched, decay; for PT, one curve per permanent step size.
+    """A panel per contender and, if it is searched, per decay; for PT, one curve per permanent step size.
 
-    Settings that diverged in some lane are not drawn.
+    Settings that diverged for some seed are not drawn.
     """
     rows = _sensible(_rows(results, metric), metric)
     limits = _limits(rows)
     panels = []
     for name, decay in rows.select("contender", "decay").unique(maintain_order=True).iter_rows():
-        own = rows.filter((pl.col("contender") == name) & pl.col("decay").eq_missing(decay))
-        panels.append(_panel(own, name if decay is None else f"{name}, λ = {decay:g}", metric, limits))
+        rows = rows.filter((pl.col("contender") == name) & pl.col("decay").eq_missing(decay))
+        panels.append(_panel(rows, name if decay is None else f"{name}, λ = {decay:g}", metric, limits))
     lost = _left_out(results, rows)
     better = "lower" if lower_is_better(metric) else "higher"
     subtitle = [f"mean of {len(results.seeds)} seeds, 90 % intervals; {better} is better"]
@@ -41,9 +41,9 @@ def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
 def _rows(results: Results, metric: str) -> pl.DataFrame:
     rows = []
     for name, settings in settings_of(results):
-        for hypers, own in settings:
-            sample = own[f"auc_{metric}"].to_numpy()
-            if own["diverged"].any() or not len(sample):
+        for hypers, lanes in settings:
+            sample = lanes[f"auc_{metric}"].to_numpy()
+            if lanes["diverged"].any() or not len(sample):
                 continue
             mean, low, high = normal_interval(sample)
             rows.append(
@@ -70,12 +70,12 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
 
 
 def _sensible(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
-    """Without the errors of settings that explode without quite reaching infinity: they would hide the others."""
+    """Drops settings with huge but finite errors: they would hide the others."""
     return rows.filter(pl.col("mean") <= EXPLODING * pl.col("mean").median()) if lower_is_better(metric) else rows
 
 
 def _limits(rows: pl.DataFrame) -> list[float]:
-    """One axis for all panels."""
+    """Limits of the axis that all panels share."""
     means = rows["mean"].to_numpy()
     if not means.size:
         return [0.0, 1.0]
@@ -83,10 +83,10 @@ def _limits(rows: pl.DataFrame) -> list[float]:
     return [float(means.min() - margin), float(means.max() + margin)]
 
 
-def _panel(own: pl.DataFrame, name: str, metric: str, limits: list[float]) -> alt.LayerChart | alt.FacetChart:
-    of_pt = own["permanent"].null_count() == 0
+def _panel(rows: pl.DataFrame, name: str, metric: str, limits: list[float]) -> alt.LayerChart | alt.FacetChart:
+    of_pt = rows["permanent"].null_count() == 0
     steps = alt.Axis(
-        grid=False, values=sorted(own["lr"].unique().to_list()), format="g", labelOverlap="greedy", labelSeparation=4
+        grid=False, values=sorted(rows["lr"].unique().to_list()), format="g", labelOverlap="greedy", labelSeparation=4
     )
     by_permanent = alt.Color(
         "permanent:O",
@@ -94,7 +94,7 @@ def _panel(own: pl.DataFrame, name: str, metric: str, limits: list[float]) -> al
         scale=alt.Scale(scheme="viridis"),
         legend=alt.Legend(labelExpr="toString(datum.value)"),
     )
-    base = alt.Chart(alt.Data(values=own.to_dicts())).encode(
+    base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
         x=alt.X(
             "lr:Q",
             title="step size of the transient part" if of_pt else "step size",
@@ -123,31 +123,31 @@ def _left_out(results: Results, rows: pl.DataFrame) -> list[str]:
 def against_paper(
     results: Results, metric: str, paper_values: Mapping[tuple[str, tuple[float, ...]], float], title: str
 ) -> alt.TopLevelMixin:
-    """Every setting's mean beside the number the paper prints for it: on the diagonal both agree."""
+    """The mean of each setting against the paper's value: both agree on the diagonal."""
     summary = summarise_sweep(results)
     rows = [
-        {"agent": name, "setting": label, "ours": round(facts["metrics"][metric]["auc_mean"], 4), "printed": value}
-        for label, facts in summary.items()
-        if (value := paper_values.get((name := label.split(" ")[0], tuple(facts["hypers"].values())))) is not None
-        and facts["metrics"][metric]["auc_mean"] is not None
+        {"agent": name, "setting": label, "ours": round(values["metrics"][metric]["auc_mean"], 4), "paper": value}
+        for label, values in summary.items()
+        if (value := paper_values.get((name := label.split(" ")[0], tuple(values["hypers"].values())))) is not None
+        and values["metrics"][metric]["auc_mean"] is not None
     ]
     names = list(dict.fromkeys(row["agent"] for row in rows))
-    most = max((max(row["ours"], row["printed"]) for row in rows), default=1.0)
-    scale = alt.Scale(domain=[min([0.0, *(row["ours"] for row in rows)]), most], nice=True)
+    largest = max((max(row["ours"], row["paper"]) for row in rows), default=1.0)
+    scale = alt.Scale(domain=[min([0.0, *(row["ours"] for row in rows)]), largest], nice=True)
     points = (
         alt.Chart(alt.Data(values=rows))
         .mark_point(filled=True, size=50, opacity=0.8)
         .encode(
-            x=alt.X("printed:Q", title=f"printed {metric}", scale=scale),
+            x=alt.X("paper:Q", title=f"{metric} in the paper", scale=scale),
             y=alt.Y("ours:Q", title=f"our {metric}", scale=scale),
             color=alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names])),
-            tooltip=["setting:N", "ours:Q", "printed:Q"],
+            tooltip=["setting:N", "ours:Q", "paper:Q"],
         )
     )
     diagonal = (
-        alt.Chart(alt.Data(values=[{"a": 0.0}, {"a": most}]))
+        alt.Chart(alt.Data(values=[{"a": 0.0}, {"a": largest}]))
         .mark_line(color="#999999", strokeDash=[4, 4])
         .encode(x="a:Q", y="a:Q")
     )
-    subtitle = f"one point per setting, mean of {len(results.seeds)} seeds; dashed: as printed"
+    subtitle = f"one point per setting, mean of {len(results.seeds)} seeds; dashed: equal to the paper"
     return (diagonal + points).properties(width=320, height=320, title=alt.TitleParams(title, subtitle=[subtitle]))

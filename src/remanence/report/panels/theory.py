@@ -1,4 +1,4 @@
-"""Theorems and what follows from them, as tables."""
+"""Checks of the theorems, and derived quantities, as tables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 
 from remanence.theory.checks import Check
 
-COLUMNS = ("theorem", "statement", "what was computed", "residual", "holds", "remark")
+COLUMNS = ("theorem", "statement", "computed", "residual", "holds", "remark")
 
 
 def theorem_table(checks: Sequence[Check]) -> Table:
@@ -18,24 +18,24 @@ def theorem_table(checks: Sequence[Check]) -> Table:
     for column in COLUMNS:
         table.add_column(column, no_wrap=column in ("residual", "holds"))
     for check in checks:
-        cells = [escape(cell) for cell in _cells(check)]  # E_τ[v_τ] is not a style
+        cells = [escape(cell) for cell in _cells(check)]  # rich would read E_τ[v_τ] as a style
         shade = "green" if check.holds else "red"
         table.add_row(*cells[:4], f"[{shade}]{cells[4]}[/{shade}]", cells[5])
     return table
 
 
-def facts_table(facts: dict[str, Any]) -> Table:
-    table = Table("what follows", "value", box=None, header_style="bold")
-    for what, value in _lines(facts):
+def summary_table(summary: dict[str, Any]) -> Table:
+    table = Table("quantity", "value", box=None, header_style="bold")
+    for what, value in _lines(summary):
         table.add_row(escape(what), escape(value))
     return table
 
 
-def in_markdown(about: str, checks: Sequence[Check], facts: dict[str, Any]) -> str:
-    """The same tables for a README or a paper's appendix."""
+def in_markdown(about: str, checks: Sequence[Check], summary: dict[str, Any]) -> str:
+    """The same tables as Markdown."""
     rows = [COLUMNS, ("---",) * len(COLUMNS), *(_cells(check) for check in checks)]
     theorems = "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)
-    follows = "\n".join(f"- {what}: {value}" for what, value in _lines(facts))
+    follows = "\n".join(f"- {what}: {value}" for what, value in _lines(summary))
     return f"# Theory: {about}\n\n{theorems}\n\n{follows}"
 
 
@@ -50,20 +50,23 @@ def _cells(check: Check) -> tuple[str, ...]:
     )
 
 
-def _lines(facts: dict[str, Any]) -> list[tuple[str, str]]:
+def _lines(summary: dict[str, Any]) -> list[tuple[str, str]]:
     def number(value: float | None) -> str:
         return "never" if value is None else f"{value:.4g}"
 
     lines = [
-        ("E_τ[v_τ], where V^P settles", " ".join(f"{value:.4g}" for value in facts["permanent_fixed_point"][:12])),
-        ("jumpstart loss there", number(facts["jumpstart_loss"])),
-        ("forgetting time k_0: bound", number(facts["forgetting_time"])),
-        ("forgetting time k_0: exact, along the mean path", number(facts["forgetting_time_exact"])),
+        (
+            "E_τ[v_τ], the fixed point of V^P",
+            " ".join(f"{value:.4g}" for value in summary["permanent_fixed_point"][:12]),
+        ),
+        ("jumpstart loss at this point", number(summary["jumpstart_loss"])),
+        ("forgetting time k_0: bound", number(summary["forgetting_time"])),
+        ("forgetting time k_0: exact, along the mean path", number(summary["forgetting_time_exact"])),
     ]
-    if "stability_limit" in facts:
-        lines.append(("largest stable step size, one sample per round", number(facts["stability_limit"])))
+    if "stability_limit" in summary:
+        lines.append(("largest stable step size, one sample per round", number(summary["stability_limit"])))
     for name, label in (("from_zero", "starting at zero"), ("from_permanent", "starting at E_τ[v_τ]")):
-        best = facts.get(f"best_step_size_{name}")
+        best = summary.get(f"best_step_size_{name}")
         if best:
             lines.append(
                 (

@@ -17,7 +17,7 @@ CORNERS = np.array([[0, 1], [1, 1], [0, 0], [1, 0]])  # top-left, top-right, bot
 
 
 class Noise(NamedTuple):
-    """What chance adds to one step."""
+    """The noise of one step."""
 
     shift: Array  # [2]
 
@@ -26,9 +26,9 @@ class Noise(NamedTuple):
 class ContinuousGrid:
     """The unit square, with a goal region around each corner.
 
-    The agent starts somewhere in the square of side 0.1 in the middle. An action moves it by 0.1 along an axis; uniform noise of
+    The agent starts uniformly in the central square of side 0.1. An action moves it by 0.1 along an axis; uniform noise of
     ±0.01 is added to both coordinates, and the result is clipped to the square. A point within 0.1 of a corner in norm 1
-    ends the episode and pays that corner's reward.
+    ends the episode with that corner's reward.
 
     State and observation: the point, [2]. Task: the rewards of the four corners, [4].
     """
@@ -52,7 +52,7 @@ class ContinuousGrid:
         return Noise(jax.random.uniform(key, (2,), minval=-self.noise, maxval=self.noise))
 
     def apply(self, state: Array, action: Array, task: Array, noise: Noise) -> tuple[Array, TimeStep]:
-        """The step once chance has spoken: deterministic."""
+        """The deterministic part of a step, given the noise."""
         moved = state + self.stride * jnp.asarray(MOVES, jnp.float32)[action] + noise.shift
         point = jnp.clip(moved, 0.0, 1.0)
         at_goal = self.goals_at(point)
@@ -65,7 +65,7 @@ class ContinuousGrid:
         return jnp.sum(jnp.abs(point - jnp.asarray(CORNERS, jnp.float32)), axis=-1) <= self.goal_radius
 
     def evaluation_points(self, per_side: int = 15) -> np.ndarray:
-        """[points, 2] an even lattice over the square, without the points inside goal regions (213 of 225 remain)."""
+        """[points, 2] a regular lattice over the square, without the points inside goal regions (213 of 225 remain)."""
         side = np.linspace(0.0, 1.0, per_side)
         points = np.stack(np.meshgrid(side, side, indexing="ij"), axis=-1).reshape(-1, 2)
         distance = np.abs(points[:, None] - CORNERS).sum(axis=-1).min(axis=-1)

@@ -21,8 +21,8 @@ CORNER_TASKS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]]
 class CornerGrid:
     """A square of `size`² cells with a goal in each corner.
 
-    The agent starts in the centre and moves one cell up, down, left or right; a move against the edge leaves it where it
-    is. Entering a corner ends the episode and pays that corner's reward; every other transition pays nothing.
+    The agent starts in the center and moves one cell up, down, left or right; a move against the edge has no effect. Entering
+    a corner ends the episode with that corner's reward; every other transition has reward 0.
 
     State and observation: the cell's number, row by row from the top left. Task: the rewards of the four corners, [4], in
     the order of `CORNERS`.
@@ -34,7 +34,7 @@ class CornerGrid:
 
     def __post_init__(self) -> None:
         if self.size < 3 or self.size % 2 == 0:
-            raise UserError(f"a corner grid needs an odd size of at least 3, so that it has a centre; got {self.size}")
+            raise UserError(f"a corner grid needs an odd size of at least 3, so that it has a center; got {self.size}")
         if not 0.0 <= self.discount <= 1.0:
             raise UserError(f"the discount must be in [0, 1]; got {self.discount}")
 
@@ -54,7 +54,7 @@ class CornerGrid:
 
     @property
     def successors(self) -> np.ndarray:
-        """[states, actions] where each move leads."""
+        """[states, actions] the next cell of each move."""
         cells = np.stack(np.divmod(np.arange(self.num_states), self.size), axis=-1)
         moved = np.clip(cells[:, None] + MOVES, 0, self.size - 1)
         return moved[..., 0] * self.size + moved[..., 1]

@@ -19,18 +19,18 @@ SWAPPED_GOALS = np.array([[1, -1], [-1, 1]], np.float32)  # rewards of the goals
 
 
 class Slip(NamedTuple):
-    """What chance decides in one step."""
+    """The random number of one step."""
 
-    u: Array  # [] uniform in [0, 1): below the slip probability, the action is swapped for a perpendicular one
+    u: Array  # [] uniform in [0, 1): below the slip probability, the action is replaced by a perpendicular one
 
 
 @dataclass(frozen=True)
 class SlipperyGrid:
-    """A rectangle of cells with walls and two goals that pay opposite rewards.
+    """A rectangle of cells with walls and two goals with opposite rewards.
 
     The agent starts in the bottom left corner. An action has the intended effect with probability 1 − slip; otherwise it is
-    swapped for one of the two perpendicular actions, each equally likely. A move into a wall or over the edge leaves the agent
-    where it is. Entering a goal ends the episode and pays that goal's reward; every other transition pays nothing.
+    replaced by one of the two perpendicular actions, each equally likely. A move into a wall or over the edge has no effect.
+    Entering a goal ends the episode with that goal's reward; every other transition has reward 0.
 
     State and observation: the cell's number, x + width · y, from the bottom left. Task: the rewards of the two goals, [2].
     """
@@ -65,7 +65,7 @@ class SlipperyGrid:
 
     @property
     def successors(self) -> np.ndarray:
-        """[states, directions] where a move in each direction leads."""
+        """[states, directions] the next cell of a move in each direction."""
         table = np.zeros((self.num_states, self.num_actions), np.int32)
         for state in range(self.num_states):
             y, x = divmod(state, self.width)
@@ -86,7 +86,7 @@ class SlipperyGrid:
         return Slip(jax.random.uniform(key))
 
     def apply(self, state: Array, action: Array, task: Array, slip: Slip) -> tuple[Array, TimeStep]:
-        """The step once chance has spoken: deterministic."""
+        """The deterministic part of a step, given the draw."""
         outcome = (slip.u < self.slip).astype(jnp.int32) + (slip.u < self.slip / 2)  # 0 as intended, 1 and 2 sideways
         cell = jnp.asarray(self._led_to)[state, action, outcome]
         at_goal = cell == np.array([self.cell(goal) for goal in self.goals])
@@ -96,12 +96,12 @@ class SlipperyGrid:
 
     @property
     def _led_to(self) -> np.ndarray:
-        """[states, actions, outcomes] where an action leads: as intended, or swapped for either perpendicular one."""
+        """[states, actions, outcomes] the next cell: as intended, or of either perpendicular action."""
         directions = np.concatenate([np.arange(self.num_actions)[:, None], SIDEWAYS], axis=1)
         return self.successors[:, directions]
 
     def dynamics(self, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """P [states, actions, states], zero where the process ends, and the expected reward r [tasks, states, actions]."""
+        """P [states, actions, states], zero on termination, and the expected reward r [tasks, states, actions]."""
         chances = (1 - self.slip, self.slip / 2, self.slip / 2)
         goals = [self.cell(goal) for goal in self.goals]
         transitions = np.zeros((self.num_states, self.num_actions, self.num_states))

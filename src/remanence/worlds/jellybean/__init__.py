@@ -1,6 +1,6 @@
-"""Jelly Bean World: an infinite map of items that is made while the agent walks (Platanios, Saparov and Mitchell, 2020).
+"""Jelly Bean World: an infinite map of items that is generated while the agent walks (Platanios, Saparov and Mitchell, 2020).
 
-The worlds are those of the original simulator, bit for bit, for the same seed and actions.
+For the same seed and actions, the worlds are bit for bit those of the original simulator.
 """
 
 from remanence.worlds.jellybean.items import PRESETS, Box, Item, JellyBean, preset

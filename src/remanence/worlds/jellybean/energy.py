@@ -1,7 +1,7 @@
-"""How items feel each other, as numbers to look up.
+"""The interactions of items, as lookup tables.
 
 A set of items has log-probability Σ intensity + Σ interaction over ordered pairs, up to a constant. What one item adds to the
-field that others feel is a list of *strokes*: eight neighbouring numbers each, because a processor adds as many at once.
+field of the others is a list of *strokes*: eight adjacent numbers each, the width of a SIMD addition.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import numpy as np
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.vector import VECTOR
 
-LOWEST, HIGHEST, FINENESS = -22, 2, 32  # gains outside are clear: the logarithm of the smallest random number is −21.5
+LOWEST, HIGHEST, FINENESS = -22, 2, 32  # gains outside need no random number: the smallest possible ln u is −21.5
 
 
 class Grid(NamedTuple):
-    """Where the field lies in memory: a plane for each kind, 4 × 4 patches and twice the reach of items around them, by x and y."""
+    """Memory layout of the field: a plane for each kind, 4 × 4 patches plus a margin of twice the reach, by x and y."""
 
     line: int  # from one x to the next
     plane: int  # from one kind to the next
@@ -28,10 +28,10 @@ class Energy(NamedTuple):
     """The rules of a world as tables."""
 
     intensity: np.ndarray  # [kinds]
-    first_stroke: np.ndarray  # [kinds + 1]  where the strokes of a kind begin
-    stroke_place: np.ndarray  # [strokes]  from the item's cell in the first plane
+    first_stroke: np.ndarray  # [kinds + 1]  index of the first stroke of each kind
+    stroke_place: np.ndarray  # [strokes]  position relative to the item's cell in the first plane
     strokes: np.ndarray  # [strokes · 8]
-    offset: np.ndarray  # [cells + 2]  ln kinds + 2 ln size − ln count, nearly
+    offset: np.ndarray  # [cells + 2]  ln kinds + 2 ln size − ln count, approximately
     logarithm: np.ndarray  # [counts]
     accept_below: np.ndarray  # [bins of the gain]  a random number below it accepts
     reject_from: (
@@ -62,12 +62,12 @@ def energy(rules: JellyBean) -> Energy:
 
 
 def felt(rules: JellyBean, one: int, other: int) -> np.ndarray:
-    """[2 reach + 1, 2 reach + 1] what an item adds to the energy of another around it, by x and y: both orders of the pair."""
+    """[2 reach + 1, 2 reach + 1] what an item adds to the energy of another one nearby, by x and y: both orders of the pair."""
     across = np.arange(-rules.reach, rules.reach + 1)
     squared = across[:, None] ** 2 + across**2
     pair = rules.items[one].interactions[other], rules.items[other].interactions[one]
     values = sum((box.at(squared) for box in pair if box), np.zeros(squared.shape))
-    values[rules.reach, rules.reach] = 0.0  # an item does not feel itself
+    values[rules.reach, rules.reach] = 0.0  # no self-interaction
     return values.astype(np.float32)
 
 
@@ -87,8 +87,8 @@ def _strokes(rules: JellyBean) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _thresholds() -> tuple[np.ndarray, np.ndarray]:
-    """For each bin of the gain, random numbers below which ln u < gain surely, and from which on surely not."""
+    """For each bin of the gain: below the first number ln u < gain always holds, from the second on it never does."""
     bins = np.arange((HIGHEST - LOWEST) * FINENESS)
-    below, above = bins - 1, bins + 2  # a bin more on either side, because the gain that chooses the bin is rounded
+    below, above = bins - 1, bins + 2  # one more bin on either side, because the gain is rounded before it is binned
     accept_below, reject_from = (np.minimum(np.exp(edge / FINENESS + LOWEST), 1.0) * 2.0**31 for edge in (below, above))
     return np.floor(accept_below).astype(np.uint32), np.ceil(reject_from).astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Jelly Bean World for the engine: maps live on the host, and the compiled loop calls out to them at every step."""
+"""Jelly Bean World for the engine: maps are on the host, and the compiled loop calls the host at every step."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.rewards import DISCOUNT
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
 
-SEEDS = 2**31 - 3  # the original's seeds that make worlds of their own, from 1 upwards
+SEEDS = 2**31 - 3  # seeds of distinct worlds in the original, from 1 upwards
 
-# The maps of this process. A lane's state holds only the number under which its map is found here.
+# The maps of this process. A lane's state holds only the number of its map.
 _maps: dict[int, JellyBeanWorlds] = {}
 _numbers = itertools.count()
 NO_MAP = -1
 
 
 class HostState(NamedTuple):
-    """What a lane carries of its world."""
+    """The state of one lane's world, on the device."""
 
     map: Array  # []
     time: Array  # [] steps taken
@@ -36,12 +36,12 @@ class HostState(NamedTuple):
 
 @dataclass(frozen=True)
 class JellyBeanWorld:
-    """An endless walk in an infinite map; a task is what each kind of item is worth, [kinds].
+    """A continuing walk on an infinite map. Task: the reward of each kind of item, [kinds].
 
     An observation is the view as bits, flattened: [view · view · 3], by x, by y upwards, by red, green and blue.
 
-    Steps are ordinary function calls to the compiled loop, but they change the map: each must happen once and in order.
-    Every call says how many steps were taken before, and one that comes twice or too early is an error.
+    Steps are host calls that change the map, so each must run once and in order. Every call passes the number of steps before
+    it; a repeated or early call is an error.
     """
 
     rules: JellyBean
@@ -86,7 +86,7 @@ class JellyBeanWorld:
         }
 
     def load(self, states: HostState, saved: dict[str, np.ndarray]) -> HostState:
-        """The same lanes with maps made from what `save` gave."""
+        """The same lanes, with maps restored from the arrays of `save`."""
         numbers = []
         for row in range(len(states.map)):
             own = {name.removeprefix(f"{row}."): array for name, array in saved.items() if name.startswith(f"{row}.")}
@@ -94,7 +94,7 @@ class JellyBeanWorld:
         return states._replace(map=np.array(numbers, np.int32))
 
     def drop(self, states: HostState) -> None:
-        """Forgets the maps of lanes that are over."""
+        """Frees the maps of finished lanes."""
         for number in np.asarray(states.map).tolist():
             _maps.pop(number, None)
 
@@ -107,7 +107,7 @@ class JellyBeanWorld:
         return jnp.any((view[..., None, None] == 1 + np.arange(len(colours))[:, None]) & colours, axis=-2).ravel()
 
     def _begin(self, seeds: Any) -> tuple[np.ndarray, np.ndarray]:
-        """One map per seed, whatever the shape they come in."""
+        """One map per seed, for seeds of any shape."""
         seeds = np.asarray(seeds)
         made = [JellyBeanWorlds(self.rules, [int(seed)]) for seed in seeds.ravel()]
         numbers = np.array([_keep(one) for one in made], np.int32).reshape(seeds.shape)
@@ -115,7 +115,7 @@ class JellyBeanWorld:
 
 
 def _step(asked: np.ndarray, told: np.ndarray) -> None:
-    """[lanes, (map, time, action, takes part)] -> [lanes, (view, find)]. Lanes that do not take part stay where they are."""
+    """[lanes, (map, time, action, active)] -> [lanes, (view, collected)]. Inactive lanes do not move."""
     told[...] = 0
     for (number, time, action, active), answer in zip(
         asked.reshape(-1, 4), told.reshape(-1, told.shape[-1]), strict=True

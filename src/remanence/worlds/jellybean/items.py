@@ -1,4 +1,4 @@
-"""What lies in a Jelly Bean World: kinds of item, how they attract and repel each other, and the paper's two sets of them."""
+"""Kinds of items in Jelly Bean World, their interactions, and the paper's two sets of items."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ CODE_BITS = 16  # of a stored item: its kind and its cell in the patch
 
 @dataclass(frozen=True)
 class Box:
-    """An interaction: `near` where the squared distance is below `inner`, else `far` where it is below `outer`, else nothing.
+    """An interaction: `near` where the squared distance is below `inner`, else `far` where it is below `outer`, else 0.
 
-    Both items of a pair feel it, so two items of one kind count it twice.
+    It applies to both items of a pair, so two items of one kind count it twice.
     """
 
     inner: float
@@ -36,16 +36,16 @@ class Box:
 
     @property
     def reach(self) -> int:
-        """The largest distance along an axis at which it is felt."""
+        """The largest distance along an axis at which it is not 0."""
         cut_off = max(self.inner if self.near else 0.0, self.outer if self.far else 0.0)
         return math.isqrt(math.ceil(cut_off) - 1) if cut_off > 1 else 0
 
 
 @dataclass(frozen=True)
 class Item:
-    """A kind of item. `intensity` is the log-odds of an item in a cell that feels no other; `colour` is red, green, blue in [0, 1].
+    """A kind of item. `intensity`: the log-odds of an item in a cell without neighbors; `colour`: red, green, blue in [0, 1].
 
-    `interactions` has one entry for each kind of the world, in the same order; None for kinds that do not matter to it.
+    `interactions` has one entry for each kind of the world, in the same order; None for no interaction.
     """
 
     name: str
@@ -69,17 +69,17 @@ class Item:
 
 @dataclass(frozen=True)
 class JellyBean:
-    """The rules of a world: its items, and how its map is made and seen."""
+    """The rules of a world: its items, and how its map is generated and observed."""
 
     items: tuple[Item, ...]
     patch_size: int = 32
-    """cells along the side of a patch; the map is made patch by patch"""
+    """cells along the side of a patch; the map is generated patch by patch"""
     iterations: int = 4000
     """proposals per patch each time it is sampled"""
     vision_range: int = 5
-    """how many cells the agent sees in each direction"""
+    """cells the agent sees in each direction"""
     deleted_item_lifetime: int = 500
-    """steps for which a collected item, though gone for the agent, still acts on terrain that is being made"""
+    """steps during which a collected item still affects new terrain, although the agent no longer sees it"""
 
     def __post_init__(self) -> None:
         self._check_items()
@@ -110,11 +110,11 @@ class JellyBean:
         for what in ("name", "colour"):
             values = [getattr(item, what) for item in self.items]
             if len(set(values)) < len(values):
-                raise UserError(f"every kind of item needs a {what} of its own; got {values}")
+                raise UserError(f"every kind of item needs a different {what}; got {values}")
         for item in self.items:
             if len(item.interactions) != len(self.items):
                 raise UserError(
-                    f"'{item.name}' must say how it interacts with each of the {len(self.items)} kinds, "
+                    f"'{item.name}' needs an interaction with each of the {len(self.items)} kinds, "
                     f"in their order; got {len(item.interactions)}"
                 )
 
@@ -124,7 +124,7 @@ class JellyBean:
 
     @property
     def view(self) -> int:
-        """Cells along the side of what the agent sees."""
+        """Cells along the side of the agent's view."""
         return 2 * self.vision_range + 1
 
     @property
@@ -134,17 +134,17 @@ class JellyBean:
 
     @property
     def reach(self) -> int:
-        """How far the farthest interaction is felt."""
+        """The largest distance of any interaction."""
         return max((box.reach for item in self.items for box in item.interactions if box), default=0)
 
     @property
     def colours(self) -> np.ndarray:
-        """[1 + kinds, 3] what a cell looks like: empty, or with an item of each kind."""
+        """[1 + kinds, 3] the color of a cell: empty, or with an item of each kind."""
         return np.array([(0, 0, 0), *(item.colour for item in self.items)], np.float32)
 
 
 def _blue_green_red(intensity: float, alike: Box, apart: Box) -> tuple[Item, ...]:
-    """Blue and red items that keep among themselves, and green ones that lie anywhere."""
+    """Blue and red items that cluster with their own kind, and green ones anywhere."""
     return (
         Item("blue", (0, 0, 1), intensity, (alike, None, apart)),
         Item("green", (0, 1, 0), -6.0, (None, None, None)),

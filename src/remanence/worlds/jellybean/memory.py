@@ -1,4 +1,4 @@
-"""All that a Jelly Bean World remembers, as flat arrays that grow, and how it is packed to be kept."""
+"""The state of Jelly Bean Worlds as flat, growing arrays, and how it is packed for checkpoints."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.random import MODULUS
 
 NEVER = np.iinfo(np.int64).max
-ROWS, SLOTS, PATCHES, CODES, GONE, LONGEST = range(6)  # columns of `used`
+ROWS, SLOTS, PATCHES, CODES, DELETED, LONGEST = range(6)  # columns of `used`
 
 
 class Memory(NamedTuple):
-    """The state of all lanes. Patches are kept sparsely: a list of items each, in one pool of codes per lane.
+    """The state of all lanes. Patches are sparse: each has a list of items, in one pool of codes per lane.
 
     The code of an item is kind · 4ᵇ + x · 2ᵇ + y, x and y within its patch, b bits each. The patches of a row of the map (equal y)
     have consecutive slots in the order of x; rows are in the order of y.
     """
 
     rng: np.ndarray  # [lanes]  the state of the random number generator
-    place: np.ndarray  # [lanes, 2]  where the agent is, x and y
+    place: np.ndarray  # [lanes, 2]  the agent's position, x and y
     time: np.ndarray  # [lanes]  steps taken
     collected: np.ndarray  # [lanes, kinds]  since the beginning
-    used: np.ndarray  # [lanes, 6]  how much of each pool is in use; and the number of patches in the longest row
+    used: np.ndarray  # [lanes, 6]  used length of each pool, and the number of patches in the longest row
 
     row_y: np.ndarray  # [lanes, rows]
     row_start: np.ndarray  # [lanes, rows]  its first slot
     row_count: np.ndarray  # [lanes, rows]  patches in it
-    row_room: np.ndarray  # [lanes, rows]  slots it may use
+    row_room: np.ndarray  # [lanes, rows]  slots reserved for it
 
     slots: np.ndarray  # [lanes, slots]  the number of a patch
 
@@ -39,12 +39,12 @@ class Memory(NamedTuple):
     patch_y: np.ndarray  # [lanes, patches]
     patch_fixed: np.ndarray  # [lanes, patches]  whether it is never sampled again
     patch_start: np.ndarray  # [lanes, patches]  its first code
-    patch_count: np.ndarray  # [lanes, patches]  items in it, with collected ones that still act on new terrain
-    patch_room: np.ndarray  # [lanes, patches]  codes it may use
+    patch_count: np.ndarray  # [lanes, patches]  items in it, including collected ones that still affect new terrain
+    patch_room: np.ndarray  # [lanes, patches]  codes reserved for it
     patch_deleted_at: (
         np.ndarray
-    )  # [lanes, patches]  where its times of deletion begin; −1 if nothing was ever collected here
-    patch_due: np.ndarray  # [lanes, patches]  when the next collected item stops to act
+    )  # [lanes, patches]  index of its first deletion time; −1 if nothing was ever collected here
+    patch_due: np.ndarray  # [lanes, patches]  when the next collected item ceases to affect new terrain
 
     codes: np.ndarray  # [lanes, codes]  items
     deleted_at: np.ndarray  # [lanes, times]  when the items of some patches were collected; 0 for those still there
@@ -56,13 +56,13 @@ POOLS = {
     **dict.fromkeys(("patch_x", "patch_y", "patch_fixed", "patch_start"), PATCHES),
     **dict.fromkeys(("patch_count", "patch_room", "patch_deleted_at", "patch_due"), PATCHES),
     "codes": CODES,
-    "deleted_at": GONE,
-}  # what grows, and the column of `used` that says how far
+    "deleted_at": DELETED,
+}  # growing arrays, and the column of `used` with their length
 TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16}
 
 
 def empty(rules: JellyBean, lanes: int) -> Memory:
-    """Lanes of which nothing is known yet, without room for anything."""
+    """Lanes without a map, with empty pools."""
     return Memory(
         rng=np.zeros(lanes, np.int64),
         place=np.zeros((lanes, 2), np.int64),
@@ -74,12 +74,12 @@ def empty(rules: JellyBean, lanes: int) -> Memory:
 
 
 def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
-    """The same memory if these lanes, a mask, have room for whatever may happen in their next step, else a larger copy."""
+    """The same memory if these lanes, a mask, have room for any next step, else a larger copy."""
     cells = rules.patch_size**2
     rows, slots, patches, codes, deleted_at, longest = memory.used[lanes].max(axis=0).tolist()
     needed = (
         rows + 4,
-        slots + 4 * (2 * longest + 16),  # each of four rows may move to a larger place
+        slots + 4 * (2 * longest + 16),  # each of four rows may be moved to a larger range
         patches + 16,
         codes + 2 * 16 * cells,  # when patches are copied, and again when they have been sampled
         deleted_at + cells,
@@ -100,7 +100,7 @@ def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
 
 
 def _compacted(memory: Memory, reserve: int) -> Memory:
-    """Codes without the gaps that patches left when they moved, in more room unless half of it is then free."""
+    """Codes without the gaps of moved patches, in a larger pool unless half of it is free then."""
     live = memory.patch_count.sum(axis=1, dtype=np.int64)
     codes = np.zeros((len(live), max(memory.codes.shape[1], 2 * int(live.max()) + reserve)), np.uint16)
     start, room, used = memory.patch_start.copy(), memory.patch_room.copy(), memory.used.copy()
@@ -116,7 +116,7 @@ def _compacted(memory: Memory, reserve: int) -> Memory:
 def items(
     memory: Memory, rules: JellyBean, lane: int, patch: int, collected: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kinds, x and y within the patch, [items] each, of what lies in a patch; with collected items that still act, if wanted."""
+    """Kinds, x and y of the items in a patch, [items] each; optionally with collected items that still affect new terrain."""
     start, count, deleted_at = (
         int(of[lane, patch]) for of in (memory.patch_start, memory.patch_count, memory.patch_deleted_at)
     )
@@ -128,7 +128,7 @@ def items(
 
 
 def pack(memory: Memory) -> dict[str, np.ndarray]:
-    """Everything as plain arrays, pools without what is unused: lane after lane, in one dimension. Equal worlds pack equally."""
+    """The state as plain arrays. Pools are without unused entries: one-dimensional, lane after lane. Equal worlds pack equally."""
     memory = _compacted(memory, reserve=0)
     packed = {name: array.copy() for name, array in memory._asdict().items() if name not in POOLS}
     for name, column in POOLS.items():
@@ -138,7 +138,7 @@ def pack(memory: Memory) -> dict[str, np.ndarray]:
 
 
 def unpack(packed: Mapping[str, np.ndarray], rules: JellyBean) -> Memory:
-    """The memory that was packed."""
+    """The inverse of `pack`."""
     missing = [name for name in Memory._fields if name not in packed]
     if missing:
         raise UserError(f"this is not the state of a Jelly Bean World: it has no '{missing[0]}'")
@@ -156,12 +156,12 @@ def unpack(packed: Mapping[str, np.ndarray], rules: JellyBean) -> Memory:
         arrays[name] = _by_lane(array, used[:, POOLS[name]]) if name in POOLS else array.copy()
     memory = Memory(**arrays)
     if not all(_sound(memory, rules, lane) for lane in range(len(used))):
-        raise UserError("this state of a Jelly Bean World is damaged: its numbers contradict each other")
+        raise UserError("this state of a Jelly Bean World is damaged: its numbers are inconsistent")
     return memory
 
 
 def _by_lane(pool: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """[lanes, longest] what lies one after another in a packed pool."""
+    """[lanes, longest] the lanes of a packed pool."""
     lanes = np.zeros((len(lengths), lengths.max(initial=0)), pool.dtype)
     for lane, part in enumerate(np.split(pool, np.cumsum(lengths)[:-1])):
         lanes[lane, : len(part)] = part
@@ -169,7 +169,7 @@ def _by_lane(pool: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def _sound(memory: Memory, rules: JellyBean, lane: int) -> bool:
-    """Whether nothing points out of its pool: kernels do not ask."""
+    """Whether all indices are inside their pools: kernels do not check."""
     rows, slots, patches, codes, deleted_at, longest = memory.used[lane]
     row_start, row_count, row_room = (of[lane, :rows] for of in (memory.row_start, memory.row_count, memory.row_room))
     start, count, room, since = (

@@ -1,4 +1,4 @@
-"""The map as rows of patches: finding one, and creating those that terrain around the agent needs."""
+"""The map as rows of patches: finding patches, and creating those around the agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import numpy as np
 from remanence.worlds.jellybean.memory import CODES, LONGEST, NEVER, PATCHES, ROWS, SLOTS, Memory
 from remanence.worlds.jellybean.random import U, draw
 
-BLOCK = 6  # patches along the side of the surroundings: the 2 × 2 core, those sampled with it, and those they feel
+BLOCK = (
+    6  # patches along the side of the surroundings: the 2 × 2 core, those sampled with it, and those they interact with
+)
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -68,7 +70,7 @@ def surround(memory: Memory, lane: int, core_x: int, core_y: int) -> tuple[np.nd
                 for near in range(9):
                     wanted[i - 1 + near // 3, j - 1 + near % 3] = True
 
-    if memory.used[lane, PATCHES] == 0:  # something must be there to be copied
+    if memory.used[lane, PATCHES] == 0:  # there must be a patch to copy
         row = _insert_row(memory, lane, core_y - 1)
         _new_slot(memory, lane, row)
         memory.slots[lane, memory.row_start[lane, row]] = _new_patch(memory, lane, core_x - 1, core_y - 1)
@@ -91,7 +93,7 @@ def surround(memory: Memory, lane: int, core_x: int, core_y: int) -> tuple[np.nd
 
 @compiled
 def ends(flags: np.ndarray) -> tuple[int, int]:
-    """The positions of the first and the last flag that is up; the first comes after the last if none is."""
+    """The positions of the first and the last true flag; the first is after the last if none is true."""
     first, last = len(flags), -1
     for position in range(len(flags)):
         if flags[position]:
@@ -118,8 +120,8 @@ def _insert_row(memory: Memory, lane: int, y: int) -> int:
 def _extend_row(memory: Memory, lane: int, y: int, first_x: int, last_x: int) -> None:
     """Creates the missing patches of a row from `first_x` to `last_x`, from right to left, each a copy of some patch.
 
-    The row is stretched in place. While this lasts, the row is as long as before for those who draw a patch to copy, and
-    its slots hold what has not been overwritten yet.
+    The row is stretched in place. Meanwhile `_draw_patch` sees the old length of the row, and slots that have not been
+    overwritten yet.
     """
     row = first_row_from(memory, lane, y)
     count = memory.row_count[lane, row]
@@ -149,7 +151,7 @@ def _extend_row(memory: Memory, lane: int, y: int, first_x: int, last_x: int) ->
 
 @compiled
 def _new_slot(memory: Memory, lane: int, row: int) -> None:
-    """Makes a row one longer, in a larger place if its own is full."""
+    """Makes a row one longer, in a larger range if its own is full."""
     start, count = memory.row_start[lane, row], memory.row_count[lane, row]
     if count == memory.row_room[lane, row]:
         place = memory.used[lane, SLOTS]
@@ -176,7 +178,7 @@ def _new_patch(memory: Memory, lane: int, x: int, y: int) -> int:
 
 @compiled
 def _draw_patch(memory: Memory, lane: int) -> int:
-    """Some patch: a row, all equally likely (instead of an empty one, the next that is not), then a patch of the row."""
+    """A random patch: first a row, uniformly (instead of an empty row, the next nonempty one), then a patch of the row."""
     rows = memory.used[lane, ROWS]
     row = _draw_below(memory, lane, rows)
     while memory.row_count[lane, row] == 0:
@@ -192,7 +194,7 @@ def _draw_below(memory: Memory, lane: int, bound: int) -> int:
 
 @compiled
 def _copy_items(memory: Memory, lane: int, source: int, patch: int) -> None:
-    """Fills a new patch; also with items that were collected, but still act."""
+    """Fills a new patch; also with collected items that still affect new terrain."""
     start, count = memory.used[lane, CODES], memory.patch_count[lane, source]
     origin = memory.patch_start[lane, source]
     for index in range(count):

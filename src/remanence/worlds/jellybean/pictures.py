@@ -1,4 +1,4 @@
-"""Jelly Bean Worlds for people to look at."""
+"""Images and text of Jelly Bean Worlds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ UNKNOWN, PROVISIONAL, FLOOR, PATH, AGENT = (128, 128, 128), (64, 64, 64), (0, 0,
 
 
 def view_picture(codes: np.ndarray, colours: np.ndarray, pixels: int = 16) -> np.ndarray:
-    """[view · pixels, view · pixels, 3] what an agent sees, RGB, uint8; it is the white square in the middle.
+    """[view · pixels, view · pixels, 3] the agent's view, RGB, uint8; the agent is the white square in the center.
 
     Args: codes: [view, view] from a world's `observe`. colours: [1 + kinds, 3] from its rules.
     """
@@ -31,7 +31,7 @@ def world_picture(
     path: Sequence[tuple[int, int]] | np.ndarray = (),
     pixels: int = 4,
 ) -> np.ndarray:
-    """[(2 radius + 1) · pixels, the same, 3] the world around an agent from above, RGB, uint8.
+    """[(2 radius + 1) · pixels, (2 radius + 1) · pixels, 3] the world around an agent from above, RGB, uint8.
 
     Floor black, dark grey where the map may still change, grey where there is none; cells of the path, [steps, 2], are brown and
     the agent is white.
@@ -50,12 +50,12 @@ def world_picture(
 
 
 def view_text(codes: np.ndarray, names: Sequence[str]) -> str:
-    """What an agent sees as letters: the first of an item's name, @ for the agent; the highest line is the farthest up."""
+    """The agent's view as letters: the first of an item's name, @ for the agent; y upwards."""
     letters = np.array([".", *(name[0] for name in names)])[codes]
     letters[len(codes) // 2, len(codes) // 2] = "@"
     return "\n".join("".join(line) for line in letters.T[::-1])
 
 
 def _enlarged(cells: np.ndarray, pixels: int) -> np.ndarray:
-    """Cells by x and y upwards as a picture by rows from the top."""
+    """Cells by x and y upwards as an image with rows from the top."""
     return np.flip(cells.swapaxes(0, 1), axis=0).repeat(pixels, axis=0).repeat(pixels, axis=1)

@@ -1,6 +1,6 @@
 """The generator of the original simulator: x ← 48271 x mod 2³¹ − 1.
 
-Kernels compute with unsigned integers: they spare the compiler the question whether an index counts from the end.
+Kernels use unsigned integers, so that compiled code need not handle negative indices.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import numpy as np
 
 U = np.uint64
 MODULUS = 2**31 - 1
-# x · JUMPS[k] is k numbers further: all draws of a proposal can be computed at the same time instead of one after another.
+# x · JUMPS[k] is k numbers ahead: all draws of a proposal can be computed in parallel.
 JUMPS = tuple(U(pow(48271, count, MODULUS)) for count in range(6))
 _NEXT, _MASK, _BITS = JUMPS[1], U(MODULUS), U(31)
 
 
 @numba.njit(cache=True, nogil=True)
 def jump(state: U, factor: U) -> U:
-    """x · factor mod 2³¹ − 1 without a division: bits above the 31st count as much as the lowest ones."""
+    """x · factor mod 2³¹ − 1 without a division: 2³¹ ≡ 1, so the bits above the 31st are added to the lowest."""
     product = state * factor
     folded = (product & _MASK) + (product >> _BITS)
     return folded - _MASK if folded >= _MASK else folded

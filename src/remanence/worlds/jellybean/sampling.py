@@ -1,7 +1,7 @@
-"""Metropolis–Hastings sampling of the items in new patches: items are born and die, one proposal at a time.
+"""Metropolis–Hastings sampling of the items in new patches: each proposal adds or removes one item.
 
-What an item of each kind would feel in each cell is kept in a field, so that a proposal reads one number and only an accepted one
-costs work.
+A field holds the energy that an item of each kind would have in each cell, so a proposal reads one number, and only accepted
+ones update the field.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from remanence.worlds.jellybean.patches import BLOCK, surround
 from remanence.worlds.jellybean.random import JUMPS, MODULUS, U, jump
 from remanence.worlds.jellybean.vector import VECTOR, add_vector
 
-SPARE = 4  # codes of room for growth when a patch is moved
-MOST = 16  # patches that are sampled together
+SPARE = 4  # extra codes reserved when a patch is moved
+MAX_PATCHES = 16  # patches sampled together
 F = np.float32
 ZERO, ONE = U(0), U(1)
 _, ONCE, TWICE, THRICE, FOUR_TIMES, FIVE_TIMES = JUMPS
@@ -28,17 +28,17 @@ compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Workspace(NamedTuple):
-    """Where the surroundings of one agent are sampled."""
+    """Buffers for sampling the surroundings of one agent."""
 
     size: int  # of a patch
     bits: int  # of a coordinate in a patch
     reach: int  # of items
     line: int  # cells of the field from one x to the next
-    field: np.ndarray  # [kinds · plane]  what an item would feel
+    field: np.ndarray  # [kinds · plane]  the energy an item would have
     filled: np.ndarray  # [plane]  whether there is an item
     items: np.ndarray  # [patches · cells]  codes of the items of each sampled patch
     counts: np.ndarray  # [patches]  how many there are
-    origins: np.ndarray  # [patches]  where its lower left cell is in the field
+    origins: np.ndarray  # [patches]  position of its lower left cell in the field
 
 
 def workspace(rules: JellyBean) -> Workspace:
@@ -50,9 +50,9 @@ def workspace(rules: JellyBean) -> Workspace:
         line=line,
         field=np.zeros(rules.num_kinds * plane, np.float32),
         filled=np.zeros(plane, np.bool_),
-        items=np.zeros(MOST * rules.patch_size**2, np.uint16),
-        counts=np.zeros(MOST, np.uint64),
-        origins=np.zeros(MOST, np.uint64),
+        items=np.zeros(MAX_PATCHES * rules.patch_size**2, np.uint16),
+        counts=np.zeros(MAX_PATCHES, np.uint64),
+        origins=np.zeros(MAX_PATCHES, np.uint64),
     )
 
 
@@ -60,7 +60,7 @@ def workspace(rules: JellyBean) -> Workspace:
 def make_terrain(
     memory: Memory, lane: int, cores: np.ndarray, iterations: int, energy: Energy, workspace: Workspace
 ) -> None:
-    """Makes and fixes the core of a lane, [lanes, 2] the lower left of its 2 × 2 patches, and what it needs around it."""
+    """Generates and fixes the core of each lane, and the patches it needs around it. Cores: [lanes, 2] their lower left patch."""
     around, wanted = surround(memory, lane, cores[lane, 0], cores[lane, 1])
     sample(memory, lane, around, wanted, iterations, energy, workspace)
     for i in range(2, 4):
@@ -79,7 +79,7 @@ def sample(
     workspace: Workspace,
 ) -> None:
     """Samples the wanted patches, [6, 6], among those around, [6, 6]."""
-    patches = np.empty(MOST, np.int64)
+    patches = np.empty(MAX_PATCHES, np.int64)
     cells, number = workspace.size * workspace.size, 0
     _spread(memory, lane, around, wanted, energy, workspace)
     for j in range(BLOCK):  # row by row
@@ -99,7 +99,7 @@ def sample(
 
 @compiled
 def _origin(i: int, j: int, workspace: Workspace) -> int:
-    """Where the lower left cell of a patch of the surroundings is in the field."""
+    """Position of the lower left cell of a patch in the field."""
     return (
         (2 * workspace.reach + (i - 1) * workspace.size) * workspace.line
         + 2 * workspace.reach
@@ -111,7 +111,7 @@ def _origin(i: int, j: int, workspace: Workspace) -> int:
 def _spread(
     memory: Memory, lane: int, around: np.ndarray, wanted: np.ndarray, energy: Energy, workspace: Workspace
 ) -> None:
-    """Fills the field from all items that can be felt in wanted patches."""
+    """Fills the field from all items that interact with wanted patches."""
     workspace.field[:] = 0.0
     workspace.filled[:] = False
     size, bits, mask = workspace.size, workspace.bits, (1 << workspace.bits) - 1
@@ -139,17 +139,17 @@ def _spread(
 
 @compiled
 def _radiate(kind: int | np.int64, cell: int | np.int64, sign: F, energy: Energy, field: np.ndarray) -> None:
-    """Adds what an item does to the field, or takes it away."""
+    """Adds an item's contribution to the field, or subtracts it."""
     for stroke in range(energy.first_stroke[kind], energy.first_stroke[kind + 1]):
         add_vector(field, cell + energy.stroke_place[stroke], sign, energy.strokes, stroke * VECTOR)  # type: ignore[call-arg]
 
 
 @compiled
 def _propose(state: U, iterations: int, number: int, energy: Energy, workspace: Workspace) -> U:
-    """One proposal in each patch in turn, again and again. Returns the state of the generator afterwards.
+    """One proposal in each patch in turn, repeatedly. Returns the final state of the generator.
 
-    A birth draws a coin, the kind, y, x and its luck; if the cell is filled, no luck. A death draws a coin, the item and its luck;
-    if the patch is empty, only the coin.
+    Adding draws a coin, the kind, y, x and u; no u if the cell is filled. Removing draws a coin, the item and u; only the coin
+    if the patch is empty.
     """
     size, bits, line, cells = (
         U(workspace.size),
@@ -210,7 +210,7 @@ def _propose(state: U, iterations: int, number: int, energy: Energy, workspace: 
 
 @compiled
 def _remainder(number: U, divisor: U) -> U:
-    return U(np.uint32(number) % np.uint32(divisor))  # half the digits take half the time
+    return U(np.uint32(number) % np.uint32(divisor))  # 32-bit division takes half the time
 
 
 @compiled
@@ -222,7 +222,7 @@ def _bin(gain: F) -> U:
 def _accepts(bits: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
     """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
 
-    In single precision, added from left to right. Seldom asked: thresholds decide nearly always.
+    In single precision, added from left to right. Rarely called: the thresholds decide nearly always.
     """
     logarithm = energy.logarithm
     gain = gain * F(1 / FINENESS) - sign * logarithm[count]
@@ -233,7 +233,7 @@ def _accepts(bits: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Ene
 
 @compiled
 def _keep(memory: Memory, lane: int, patch: int, items: np.ndarray) -> None:
-    """Writes the items of a patch back, to a new place if they have become too many."""
+    """Writes the items of a patch back, to a new range if there are too many."""
     if len(items) > memory.patch_room[lane, patch]:
         memory.patch_start[lane, patch] = memory.used[lane, CODES]
         memory.patch_room[lane, patch] = len(items) + SPARE

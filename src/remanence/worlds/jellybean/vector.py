@@ -1,4 +1,4 @@
-"""Eight numbers added at once: lines of influence are too short for the compiler to find this by itself."""
+"""SIMD addition of eight numbers: the strokes are too short for the compiler to vectorize on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps of agents over terrain that is there: moving, collecting, seeing."""
+"""Steps of agents on existing terrain: moving, collecting, observing."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ import numba
 import numpy as np
 
 from remanence.worlds.jellybean.items import JellyBean
-from remanence.worlds.jellybean.memory import GONE, NEVER, Memory
+from remanence.worlds.jellybean.memory import DELETED, NEVER, Memory
 from remanence.worlds.jellybean.patches import find
 
 UP, LEFT, RIGHT, DOWN = range(4)
 MOVES_X, MOVES_Y = np.array([0, -1, 1, 0]), np.array([1, 0, 0, -1])  # y upwards
 DONE, NO_TERRAIN, NO_ROOM, TOO_FAR = range(4)  # why a lane stopped
-FARTHEST = 2**31  # in cells and in steps: places of patches and times of deletion are kept in 32 bits
+FARTHEST = 2**31  # in cells and in steps: positions of patches and deletion times have 32 bits
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class CoreView(NamedTuple):
-    """The core of each lane spread out: 2 × 2 patches around the agent. It follows from the memory."""
+    """The core of each lane as a dense array: 2 × 2 patches around the agent. Computed from the memory."""
 
     core: np.ndarray  # [lanes, 2]  x and y of its lower left patch
     patches: np.ndarray  # [lanes, 2, 2]  their numbers, by x and y
     cells: np.ndarray  # [lanes, 2 size, 2 size]  by x and y: 0 for nothing, else 1 + the kind of the item
-    ahead: np.ndarray  # [lanes, 2]  the core for which a lane waits because its terrain is not made yet
+    ahead: np.ndarray  # [lanes, 2]  the core a lane waits for because its terrain does not exist yet
     status: np.ndarray  # [lanes]  why the lane stopped
     taken: np.ndarray  # [lanes]  steps taken in this call
 
@@ -32,7 +32,7 @@ class CoreView(NamedTuple):
 def blank_sight(rules: JellyBean, lanes: int) -> CoreView:
     side = 2 * rules.patch_size
     return CoreView(
-        core=np.full((lanes, 2), FARTHEST, np.int64),  # nowhere: it is looked up before the first step
+        core=np.full((lanes, 2), FARTHEST, np.int64),  # invalid: filled before the first step
         patches=np.zeros((lanes, 2, 2), np.int64),
         cells=np.zeros((lanes, side, side), np.uint8),
         ahead=np.full((lanes, 2), core_of(0, rules.patch_size), np.int64),
@@ -43,7 +43,7 @@ def blank_sight(rules: JellyBean, lanes: int) -> CoreView:
 
 @compiled
 def look(memory: Memory, sight: CoreView, size: int, views: np.ndarray) -> bool:
-    """Writes what each lane sees, [lanes, view, view], from where it stands. False if the map is not made there."""
+    """Writes the view of each lane, [lanes, view, view]. False if the map does not exist there."""
     for lane in range(len(memory.time)):
         x, y = memory.place[lane, 0], memory.place[lane, 1]
         core_x, core_y = core_of(x, size), core_of(y, size)
@@ -63,11 +63,11 @@ def walk(
     views: np.ndarray,
     collected_now: np.ndarray,
 ) -> bool:
-    """Lets each lane take its steps until it is done or something is missing. Returns whether all are done.
+    """Runs the steps of each lane until it is done or something is missing. Returns whether all are done.
 
     Args:
         actions: [steps, lanes].
-        views: [steps or 1, lanes, view, view], written; with room for one view, the last one stays.
+        views: [steps or 1, lanes, view, view], written; with room for one view, only the last one is kept.
         finds: [steps, lanes], written: 0 for nothing, else 1 + the kind of the item collected in that step.
     """
     steps, lanes = actions.shape
@@ -92,7 +92,7 @@ def walk(
             if memory.time[lane] >= FARTHEST - 1:
                 sight.status[lane] = TOO_FAR
                 break
-            if memory.used[lane, GONE] + size * size > memory.deleted_at.shape[1]:
+            if memory.used[lane, DELETED] + size * size > memory.deleted_at.shape[1]:
                 sight.status[lane] = NO_ROOM
                 break
             memory.place[lane, 0], memory.place[lane, 1] = x, y
@@ -115,13 +115,13 @@ def walk(
 
 @compiled
 def core_of(coordinate: int, size: int) -> int:
-    """The first of the two patches along an axis that hold all cells within half a patch."""
+    """The first of the two patches along an axis that contain all cells within half a patch."""
     return (coordinate + size // 2) // size - 1
 
 
 @compiled
 def _enter(memory: Memory, sight: CoreView, lane: int, core_x: int, core_y: int, size: int) -> bool:
-    """Spreads another core out; False, and nothing done, if its terrain is not made yet."""
+    """Fills the cells of another core; False, without changes, if its terrain does not exist yet."""
     numbers = np.empty((2, 2), np.int64)
     for i in range(2):
         for j in range(2):
@@ -165,17 +165,17 @@ def _see(sight: CoreView, lane: int, near_x: int, near_y: int, view: np.ndarray)
 def _take(
     memory: Memory, sight: CoreView, lane: int, near_x: int, near_y: int, code: int, size: int, lifetime: int
 ) -> None:
-    """Notes when an item was collected."""
+    """Records when an item was collected."""
     bits = _bits(size)
     patch = sight.patches[lane, near_x // size, near_y // size]
     sought = ((code - 1) << (2 * bits)) | ((near_x % size) << bits) | (near_y % size)
     start, count = memory.patch_start[lane, patch], memory.patch_count[lane, patch]
     if memory.patch_deleted_at[lane, patch] < 0:
-        deleted_at = memory.used[lane, GONE]
+        deleted_at = memory.used[lane, DELETED]
         for index in range(count):
             memory.deleted_at[lane, deleted_at + index] = 0
         memory.patch_deleted_at[lane, patch] = deleted_at
-        memory.used[lane, GONE] += count
+        memory.used[lane, DELETED] += count
     for index in range(count):
         if memory.codes[lane, start + index] == sought:
             memory.deleted_at[lane, memory.patch_deleted_at[lane, patch] + index] = memory.time[lane]
@@ -184,7 +184,7 @@ def _take(
 
 @compiled
 def _purge(memory: Memory, lane: int, patch: int, lifetime: int) -> None:
-    """Removes items whose time is over; the last of the list takes the place of a removed one."""
+    """Removes expired items; the last of the list replaces a removed one."""
     start, deleted_at = memory.patch_start[lane, patch], memory.patch_deleted_at[lane, patch]
     due, index = NEVER, 0
     while index < memory.patch_count[lane, patch]:

@@ -18,20 +18,20 @@ from remanence.worlds.jellybean.sampling import make_terrain, workspace
 from remanence.worlds.jellybean.walking import DONE, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
 
 ACTIONS = ("up", "left", "right", "down")
-FIRST_TIMES = 10  # so many times more iterations are spent where an agent begins
+FIRST_TIMES = 10  # factor of iterations where an agent starts
 
 
 class JellyBeanWorlds:
     """Infinite maps of items, one per lane, each with one agent that starts at (0, 0).
 
     The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
-    cell it enters is collected. Terrain is made when the agent first comes near, and stays; nothing grows again.
+    cell it enters is collected. Terrain is generated when the agent first comes near, and stays; collected items do not return.
 
-    `views`, `collected_now`, `places` and `collected` are arrays that steps write into: copy what must last.
+    Steps overwrite the arrays `views`, `collected_now`, `places` and `collected`: copy them to keep them.
     """
 
     def __init__(self, rules: JellyBean, seeds: Sequence[int], threads: int = 1) -> None:
-        """`threads` work on lanes that need new terrain at the same time; worlds do not depend on it."""
+        """`threads`: how many threads generate terrain in parallel; results do not depend on it."""
         for seed in seeds:
             if not 0 <= seed < MODULUS or seed != int(seed):
                 raise UserError(f"a seed must be a whole number, at least 0 and less than 2³¹ − 1; got {seed}")
@@ -59,12 +59,12 @@ class JellyBeanWorlds:
 
     @property
     def places(self) -> np.ndarray:
-        """[lanes, 2] where the agents are, x to the right and y upwards."""
+        """[lanes, 2] the agents' positions, x to the right and y upwards."""
         return self._memory.place
 
     @property
     def collected(self) -> np.ndarray:
-        """[lanes, kinds] how many items of each kind were collected since the beginning."""
+        """[lanes, kinds] items of each kind collected since the beginning."""
         return self._memory.collected
 
     @property
@@ -73,26 +73,26 @@ class JellyBeanWorlds:
         return self._memory.time
 
     def observe(self) -> np.ndarray:
-        """[lanes, view, view] what is seen, by x and by y upwards: 0 for nothing, else 1 + the kind of the item."""
+        """[lanes, view, view] the agents' views, by x and by y upwards: 0 for nothing, else 1 + the kind of the item."""
         return self.views
 
     def paint(self, views: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """[..., 3] the red, green and blue of what is seen, as float32, or as the type of `out`, which is then written."""
+        """[..., 3] red, green and blue of a view, as float32, or written to `out` in its dtype."""
         colours = self._colours if out is None else self._colours.astype(out.dtype)
         return np.take(colours, views, axis=0, out=out, mode="clip")
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Moves every agent: 0 up, 1 left, 2 right, 3 down.
 
-        Returns: what is then seen, as `observe`, and what was collected, [lanes]: 0 for nothing, else 1 + the kind of the item.
+        Returns: the next views, as `observe`, and what was collected, [lanes]: 0 for nothing, else 1 + the kind of the item.
         """
         self._walk(np.asarray(actions)[None], self.views[None], self.collected_now[None])
         return self.views, self.collected_now
 
     def walk(self, actions: np.ndarray, views: bool = True) -> tuple[np.ndarray, np.ndarray]:
-        """Many steps at once, [steps, lanes]; the same as `step` after `step`.
+        """Many steps in one call, [steps, lanes]; equal to repeated `step`.
 
-        Returns: all views, [steps, lanes, view, view], or only the last one as [lanes, view, view]; all finds, [steps, lanes].
+        Returns: all views, [steps, lanes, view, view], or only the last one, [lanes, view, view]; collected items, [steps, lanes].
         """
         actions = np.asarray(actions)
         seen = np.empty((len(actions) if views else 1, *self.views.shape), np.uint8)
@@ -115,12 +115,12 @@ class JellyBeanWorlds:
         ):
             status = self._sight.status
             if (status == TOO_FAR).any():
-                raise UserError("agents cannot go farther than 2³¹ cells or steps: begin a new world")
+                raise UserError("agents cannot go farther than 2³¹ cells or steps: start a new world")
             self._memory = memories.with_room(self._memory, rules, status != DONE)
             self._make_terrain(np.flatnonzero(status == NO_TERRAIN).tolist(), rules.iterations)
 
     def _make_terrain(self, lanes: list[int], iterations: int) -> None:
-        """Makes the terrain for which these lanes wait."""
+        """Generates the terrain these lanes wait for."""
         shares = min(len(self._workspacees), len(lanes))
 
         def work(share: int) -> None:
@@ -135,11 +135,11 @@ class JellyBeanWorlds:
     def terrain(
         self, lane: int, left: int, bottom: int, width: int, height: int, collected: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
-        """A rectangle of the map as it is now, by x and y.
+        """A rectangle of the current map, by x and y.
 
-        Args: collected: whether to show items that were collected, but still act on new terrain.
+        Args: collected: whether to show collected items that still affect new terrain.
         Returns:
-            [width, height] what lies there, as in `observe`; and 0 where there is no map yet, 1 where it may change, else 2.
+            [width, height] the items, as in `observe`; and 0 where there is no map yet, 1 where it may change, else 2.
         """
         size, memory = self.rules.patch_size, self._memory
         first_x, first_y = left // size, bottom // size
@@ -158,16 +158,16 @@ class JellyBeanWorlds:
         return codes[part], known[part]
 
     def state(self) -> dict[str, np.ndarray]:
-        """All that is needed to go on later, as plain arrays."""
+        """The full state as plain arrays."""
         return memories.pack(self._memory)
 
     @classmethod
     def restore(cls, rules: JellyBean, state: Mapping[str, np.ndarray], threads: int = 1) -> JellyBeanWorlds:
-        """Worlds that go on from a `state`, bit for bit."""
+        """Worlds restored from a `state`; they continue bit for bit."""
         worlds = cls.__new__(cls)
         memory = memories.unpack(state, rules)
         worlds._prepare(rules, len(memory.time), threads)
         worlds._memory = memory
         if not look(memory, worlds._sight, rules.patch_size, worlds.views):
-            raise UserError("this state of a Jelly Bean World is damaged: there is no map where an agent stands")
+            raise UserError("this state of a Jelly Bean World is damaged: there is no map at an agent's position")
         return worlds

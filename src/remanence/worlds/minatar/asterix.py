@@ -1,4 +1,4 @@
-"""Asterix: gold to take and enemies to avoid come in from the sides."""
+"""Asterix: gold to collect and enemies to avoid enter from the sides."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jax import Array
 
 from remanence.worlds.minatar.game import EDGE, SIZE, Outcome, across, at, behind, bit, clip, digits, downwards, stacked
 
-SLOTS = 8  # things on the board at most: one in each row between the first and the last
+SLOTS = 8  # most objects on the board: one in each row between the first and the last
 ROWS = np.arange(SLOTS) + 1
-APPEAR, MOVE = 10, 5  # steps between two things that appear, and between two moves, at first
-RAMP = 100  # steps from one level of difficulty to the next, and two more
+APPEAR, MOVE = 10, 5  # initial steps between two spawns, and between two moves
+RAMP = 100  # steps from one level of difficulty to the next, minus two
 
 
 class AsterixDraws(NamedTuple):
-    """The next thing to appear."""
+    """The next object to spawn."""
 
     rightward: Array  # []
     gold: Array  # []
@@ -28,24 +28,24 @@ class AsterixDraws(NamedTuple):
 class AsterixState(NamedTuple):
     x: Array  # []  of the player
     y: Array  # []
-    there: Array  # [slots]  whether there is something in each row
-    things: Array  # [slots]  and in which column
+    there: Array  # [slots]  whether there is an object in each row
+    things: Array  # [slots]  its column
     rightward: Array  # [slots]
     gold: Array  # [slots]
-    appear: Array  # []  steps until something appears
+    appear: Array  # []  steps until the next spawn
     appear_every: Array  # []
-    move: Array  # []  steps until all things move
+    move: Array  # []  steps until all objects move
     move_every: Array  # []
-    ramp: Array  # []  steps until it becomes harder
-    level: Array  # []  how often it did
+    ramp: Array  # []  steps until the next level
+    level: Array  # []  of difficulty
 
 
 @dataclass(frozen=True)
 class Asterix:
-    """Gold pays 1, an enemy ends the game.
+    """Gold gives reward 1, an enemy ends the game.
 
-    Things appear at either side in a row that is free, a third of them gold, and cross the board. With ramping, every 102 steps
-    things appear more often, and every other time they also move faster.
+    Objects spawn at either side in a free row, a third of them gold, and cross the board. With ramping, every 102 steps they
+    spawn more often, and every other time they also move faster.
     """
 
     ramping: bool = True
@@ -53,7 +53,7 @@ class Asterix:
 
     def draw(self, u: Array) -> AsterixDraws:
         side, kind, *parts = digits(u[0], (2, 3, 7, 8, 15))
-        # Of 7 · 8 · 15 turns, the same number falls on each of n rows, whichever n from 1 to 8 it is.
+        # 7 · 8 · 15 turns: divisible by every n from 1 to 8, so each of n free rows is equally likely.
         return AsterixDraws(side == 1, kind == 0, (parts[0] * 8 + parts[1]) * 15 + parts[2])
 
     def begin(self, draws: AsterixDraws) -> AsterixState:

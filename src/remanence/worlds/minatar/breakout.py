@@ -15,7 +15,7 @@ ALL_BRICKS = (1 << BRICK_ROWS * SIZE) - 1
 
 
 class BreakoutDraws(NamedTuple):
-    from_right: Array  # []  the side where the ball comes in; only at the beginning
+    from_right: Array  # []  the side where the ball starts; used at reset only
 
 
 class BreakoutState(NamedTuple):
@@ -24,19 +24,19 @@ class BreakoutState(NamedTuple):
     y: Array  # []
     dx: Array  # []  its direction: −1 or 1
     dy: Array  # []
-    last_x: Array  # []  where it was before
+    last_x: Array  # []  its previous position
     last_y: Array  # []
     bricks: Array  # []  bit x + 10 · (y − 1)
-    struck: Array  # []  the ball has just struck a brick, or is still passing through bricks since
+    struck: Array  # []  the ball struck a brick in the last step, or is still passing through bricks
 
 
 @dataclass(frozen=True)
 class Breakout:
-    """The ball flies along diagonals, and every brick it breaks pays 1.
+    """The ball moves along diagonals; every brick it breaks gives reward 1.
 
-    Walls reflect the ball. A brick is broken and throws the ball back, unless the ball struck one in the step before: then the
-    ball flies through. A paddle right below the ball reflects it; one that is where the ball was going sends it back where it
-    came from. The game ends when the ball comes past. When no brick is left, new ones come as soon as the ball is down.
+    Walls reflect the ball. A brick is broken and reflects the ball, unless the ball struck one in the step before: then the
+    ball passes through. A paddle right below the ball reflects it; a paddle in the ball's target cell sends it back the way it
+    came. The game ends when the ball passes the paddle. When no brick is left, new ones appear once the ball is at the bottom.
     """
 
     channels = ("paddle", "ball", "trail", "brick")

@@ -12,7 +12,7 @@ from jax import Array
 from remanence.worlds.minatar.game import (
     DOWN,
     EDGE,
-    LUCK,
+    RANDOM_WORDS,
     SIZE,
     UP,
     Outcome,
@@ -27,13 +27,15 @@ from remanence.worlds.minatar.game import (
 
 CARS, SPEEDS = 8, 5
 COLUMN = 4  # of the chicken
-PAUSE = 3  # steps from one move of the chicken to the next
+PAUSE = 3  # steps between two moves of the chicken
 TIME = 2500
 ROWS = np.arange(CARS) + 1  # of the cars
 
 
 class FreewayDraws(NamedTuple):
-    velocity: Array  # [cars]  of new traffic: to the right if positive; its size, 1 … 5, is that of the pauses
+    velocity: (
+        Array  # [cars]  of new traffic: to the right if positive; its absolute value, 1 … 5, is the pause between moves
+    )
 
 
 class FreewayState(NamedTuple):
@@ -47,17 +49,17 @@ class FreewayState(NamedTuple):
 
 @dataclass(frozen=True)
 class Freeway:
-    """The chicken moves up or down, at most every third step. Reaching the top pays 1, and new traffic meets it at the bottom.
+    """The chicken moves up or down, at most every third step. Reaching the top gives reward 1; the chicken returns to the
+    bottom, with new traffic.
 
-    A car pauses between moves, 1 to 5 steps, and comes in again at the other side. A chicken that is hit starts again
-    from the bottom. The game ends after 2500 steps and one more; as in the original that is a true end, although the agent
-    cannot see it coming.
+    A car pauses 1 to 5 steps between moves and wraps around at the edge. A chicken that is hit returns to the bottom. The game
+    ends after 2501 steps; as in the original this is a termination, although the agent cannot observe the time.
     """
 
     channels = ("chicken", "car", "speed 1", "speed 2", "speed 3", "speed 4", "speed 5")
 
     def draw(self, u: Array) -> FreewayDraws:
-        number = jnp.ravel(digits(u[:, None], (2 * SPEEDS,) * (CARS // LUCK)))
+        number = jnp.ravel(digits(u[:, None], (2 * SPEEDS,) * (CARS // RANDOM_WORDS)))
         return FreewayDraws(settled(jnp.where(number < SPEEDS, number - SPEEDS, number - SPEEDS + 1)))
 
     def begin(self, draws: FreewayDraws) -> FreewayState:

@@ -1,10 +1,10 @@
-"""What the games of MinAtar share: six actions, a board of 10 × 10 cells, and rules that are *draw, then apply*.
+"""Common parts of the games of MinAtar: six actions, a board of 10 × 10 cells, and rules that *draw, then apply*.
 
-MinAtar (Young and Tian, 2019, https://github.com/kenjyoung/MinAtar) is the judge of these games, transition by transition; they are
-written from its rules, and nothing of it is imported.
+MinAtar (Young and Tian, 2019, https://github.com/kenjyoung/MinAtar) is the reference: tests compare every transition with
+it. The games are written from its rules; it is not imported.
 
-A board is drawn in bits: one number per row, whose bit x is the cell in column x. So a whole row moves, meets another or is
-counted in one operation, and a game is small enough to run many at once; only `spread` lays it out for the agent to see.
+A board is a bitboard: one integer per row, whose bit x is the cell in column x. So a row is moved, compared or counted in one
+operation, and the state of a game is small; only `spread` unpacks it into an observation.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jax import Array
 NOTHING, LEFT, UP, RIGHT, DOWN, FIRE = range(6)
 NUM_ACTIONS = 6
 SIZE, EDGE = 10, 9  # cells per side, and the number of the last
-LUCK = 2  # words of 32 random bits that are enough for a step of any game
+RANDOM_WORDS = 2  # words of 32 random bits: enough for a step of any game
 ROW = (1 << SIZE) - 1  # a full row
 
 GameState: TypeAlias = Any
@@ -28,7 +28,7 @@ Draws: TypeAlias = Any
 
 
 class Outcome(NamedTuple):
-    """What a step of a game brought."""
+    """The outcome of a step."""
 
     state: GameState
     reward: Array  # []
@@ -36,15 +36,15 @@ class Outcome(NamedTuple):
 
 
 class Game(Protocol):
-    """The rules of one game. All that chance decides is in the draws; the rest is deterministic."""
+    """The rules of one game. All randomness is in the draws; the rest is deterministic."""
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """What each channel of the observation shows."""
+        """The names of the observation's channels."""
         ...
 
     def draw(self, u: Array) -> Draws:
-        """All that chance may decide, at the beginning of an episode or in a step, from `LUCK` words of random bits."""
+        """All random choices of a reset or a step, from `RANDOM_WORDS` words of random bits."""
         ...
 
     def begin(self, draws: Draws) -> GameState: ...
@@ -52,19 +52,19 @@ class Game(Protocol):
     def apply(self, state: GameState, action: Array, draws: Draws) -> Outcome: ...
 
     def board(self, state: GameState) -> Array:
-        """[10, channels] what the agent sees, in bits."""
+        """[10, channels] the observation as bitboards."""
         ...
 
 
 def digits(word: Array, bases: Sequence[int]) -> Array:
     """[digits] independent numbers 0 … base − 1 from one word of random bits; bases up to 16.
 
-    The word is a fraction: times the base, what comes before the point is the number, and what comes behind it serves the next.
+    The word is read as a fraction: its product with the base has the number as integer part, and the fraction for the next.
     No outcome is likelier than another by more than (product of bases) / 2²⁸.
     """
     point = 28
     below = jnp.uint32((1 << point) - 1)
-    used = np.cumprod([1, *bases[:-1]]).astype(np.uint32)  # whole numbers overflow, but only above the point
+    used = np.cumprod([1, *bases[:-1]]).astype(np.uint32)  # integers overflow, but only in the integer part
     fractions = ((word >> (32 - point)) * used) & below
     return ((fractions * np.array(bases, np.uint32)) >> point).astype(jnp.int32)
 
@@ -82,12 +82,12 @@ def at(x: Array, y: Array, there: Array | bool = True) -> Array:
 
 
 def union(sets: Array) -> Array:
-    """All bits that are set anywhere along the last axis."""
+    """Bitwise or along the last axis."""
     return jax.lax.reduce(sets, sets.dtype.type(0), jax.lax.bitwise_or, (sets.ndim - 1,))
 
 
 def behind(cell: Array, rightward: Array) -> Array:
-    """The cell, as a bit, behind something that moves; nothing where that is beyond the edge."""
+    """The cell behind a moving object, as a bit; 0 if it is outside the board."""
     return jnp.where(rightward, cell >> 1, (cell << 1) & ROW)
 
 
@@ -101,7 +101,7 @@ def stacked(*boards: Array) -> Array:
 
 
 def spread(board: Array) -> Array:
-    """[10, 10, channels] a board in bits, [10, channels], as the agent sees it: row, column, channel; bool."""
+    """[10, 10, channels] bitboards, [10, channels], as an observation: row, column, channel; bool."""
     return settled(board)[:, None, :] & (1 << np.arange(SIZE, dtype=np.int32))[:, None] != 0
 
 
@@ -110,21 +110,20 @@ def clip(place: Array, low: int = 0, high: int = EDGE) -> Array:
 
 
 def across(action: Array) -> Array:
-    """The step to the right that an action asks for."""
+    """The horizontal move of an action: −1, 0 or 1."""
     return jnp.int32(action == RIGHT) - jnp.int32(action == LEFT)
 
 
 def downwards(action: Array) -> Array:
-    """The step downwards that an action asks for."""
+    """The vertical move of an action: −1, 0 or 1, downwards."""
     return jnp.int32(action == DOWN) - jnp.int32(action == UP)
 
 
 def settled(tree: Any) -> Any:
-    """The same whole numbers, computed once.
+    """The same integers, computed once.
 
-    The compiler melts what is cheap into all its uses: a step into every number of the state after it, and that into each of
-    some hundred cells. It never does so with a reduction: this one, over the numbers and nothing, is a wall between
-    them, and makes a step several times faster.
+    XLA fuses cheap operations into all their uses: a step into every number of the next state, and that into each of some
+    hundred cells. It never duplicates a reduction: this trivial one is a fusion barrier, and makes a step several times faster.
     """
 
     def settle(leaf: Array) -> Array:

@@ -1,4 +1,4 @@
-"""MinAtar's games for people to look at."""
+"""Images of MinAtar's games."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BACKGROUND = (16, 18, 28)
 GREEN, BLUE, WHITE = (80, 220, 120), (90, 150, 255), (240, 240, 240)
 GOLD, RED, VIOLET = (255, 200, 60), (235, 80, 80), (170, 110, 240)
 DIM, SHADE = (70, 75, 95), (45, 110, 75)
-# By channel; what is later in a game's list of channels hides what is earlier, but trails hide nothing.
+# By channel; later channels of a game cover earlier ones, but trails cover nothing.
 PAINTS = {
     "asterix": {"player": GREEN, "enemy": RED, "trail": DIM, "gold": GOLD},
     "breakout": {"paddle": GREEN, "ball": WHITE, "trail": DIM, "brick": RED},
@@ -44,7 +44,7 @@ PAINTS = {
 
 
 def minatar_picture(game: str, obs: Any, pixels: int = 16) -> np.ndarray:
-    """[10 · pixels, 10 · pixels, 3] a game as one lane observes it, RGB, uint8; `obs` may have channels to spare."""
+    """[10 · pixels, 10 · pixels, 3] an observation of one lane, RGB, uint8; `obs` may have more channels than the game."""
     names, seen = make_game(game).channels, np.asarray(obs)
     if seen.ndim != 3 or seen.shape[:2] != (SIZE, SIZE) or seen.shape[2] < len(names):
         raise UserError(

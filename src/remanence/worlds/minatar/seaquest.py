@@ -1,4 +1,4 @@
-"""Seaquest: a submarine among fish and hostile submarines, with divers to rescue and little oxygen."""
+"""Seaquest: a submarine among fish and enemy submarines, with divers to rescue and limited oxygen."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from remanence.worlds.minatar.game import (
 )
 
 OXYGEN = 200
-ENEMY, DIVER = 20, 30  # steps between two that appear, at first
-MOVE, FASTEST = 5, 2  # pauses between two moves of enemies, at first and at last
+ENEMY, DIVER = 20, 30  # initial steps between two spawns
+MOVE, FASTEST = 5, 2  # pauses between two moves of enemies: initial and minimum
 DIVER_MOVE = 5
-COOLDOWN = 5  # steps from one shot to the next
+COOLDOWN = 5  # steps between two shots
 RELOAD = 10  # pauses between two shots of an enemy
 CREW = 6  # divers at most
-NOWHERE = -1  # the column of a bullet that is not there
+NOWHERE = -1  # the column of a bullet that does not exist
 
-# How many can be about at once. An enemy crosses the board in 10 · (pauses + 1) steps: 60 at first, when one appears
-# every 20, and 30 at last, when one appears in every step. A diver takes 60 steps, a shot 9 at most.
+# Largest numbers of objects. An enemy crosses the board in 10 · (pauses + 1) steps: 60 at first, when one spawns every 20
+# steps, and 30 at last, when one spawns in every step. A diver takes 60 steps, a shot at most 9.
 ENEMIES, RAMPED_ENEMIES, DIVERS, SHOTS = 4, 32, 2, 2
 
 
 class SeaquestDraws(NamedTuple):
-    """The next enemy and the next diver to appear."""
+    """The next enemy and the next diver to spawn."""
 
     enemy_rightward: Array  # []
     enemy_shoots: Array  # []  it is a submarine, not a fish
@@ -51,7 +51,7 @@ class SeaquestDraws(NamedTuple):
 
 
 class Shots(NamedTuple):
-    """Of the player."""
+    """The player's shots."""
 
     there: Array  # [shots]
     x: Array  # [shots]
@@ -68,7 +68,7 @@ class Divers(NamedTuple):
 
 
 class Enemies(NamedTuple):
-    """Fish and submarines. A submarine has at most one bullet under way, in its own row and direction, which may outlive it."""
+    """Fish and submarines. A submarine has at most one bullet, in its row and direction, which may outlast it."""
 
     there: Array  # [enemies]
     shoots: Array  # [enemies]  submarines
@@ -83,31 +83,31 @@ class Enemies(NamedTuple):
 class SeaquestState(NamedTuple):
     x: Array  # []
     y: Array  # []
-    rightward: Array  # []  where the player looks
+    rightward: Array  # []  the player's direction
     oxygen: Array  # []
-    aboard: Array  # []  divers; less than 0 after a full crew was brought home
+    aboard: Array  # []  divers; −1 after six divers were brought to the surface
     surfaced: Array  # []
     cooldown: Array  # []  steps until the player can shoot
     shots: Shots
     divers: Divers
-    last_diver: Array  # []  the place of the youngest: they take places in turn
-    diver: Array  # []  steps until the next appears
+    last_diver: Array  # []  the index of the newest: indices are used in turn
+    diver: Array  # []  steps until the next spawns
     enemies: Enemies
     last_enemy: Array  # []
-    enemy: Array  # []  steps until the next appears
+    enemy: Array  # []  steps until the next spawns
     enemy_every: Array  # []
     move_every: Array  # []  pauses between two moves of enemies
-    level: Array  # []  how often it became harder
+    level: Array  # []  of difficulty
 
 
 @dataclass(frozen=True)
 class Seaquest:
-    """Every enemy that is shot pays 1; bringing home six divers pays for the oxygen that is left, 10 if it is full.
+    """Every enemy shot gives reward 1; surfacing with six divers gives a reward for the remaining oxygen, 10 if it is full.
 
-    Enemies come in from the sides and cross the board; submarines shoot ahead. Touching either, or a bullet, ends the game, as do
-    running out of oxygen and coming to the surface without a diver. Surfacing fills up oxygen and costs a diver; with ramping,
-    enemies then appear more often and every other time also move faster. After a full crew the original counts one
-    diver less than none, and so do we.
+    Enemies enter from the sides and cross the board; submarines shoot ahead. Touching either, or a bullet, ends the game, as do
+    running out of oxygen and surfacing without a diver. Surfacing refills oxygen and costs a diver; with ramping, enemies then
+    spawn more often and every other time also move faster. After surfacing with six divers the original counts −1 divers, and
+    so do we.
     """
 
     ramping: bool = True
@@ -181,7 +181,7 @@ class Seaquest:
         return Outcome(state, (first + second + third + bonus).astype(jnp.float32), ended)
 
     def _breathe(self, state: SeaquestState) -> tuple[SeaquestState, Array, Array]:
-        """(after, the reward, whether the game ends) below or at the surface."""
+        """(next state, reward, whether the game ends) below or at the surface."""
         below = state.y > 0
         arrives = ~below & ~state.surfaced
         home = arrives & (state.aboard != 0)
@@ -221,7 +221,7 @@ class Seaquest:
 
 
 def _let_enemy_in(state: SeaquestState, draws: SeaquestDraws) -> SeaquestState:
-    """An enemy appears, unless its row is taken by enemies that go the other way."""
+    """Spawns an enemy, unless its row has enemies of the other direction."""
     enemies = state.enemies
     due = state.enemy == 0
     against = enemies.there & (enemies.y == draws.enemy_row) & (enemies.rightward != draws.enemy_rightward)
@@ -265,7 +265,7 @@ def _let_diver_in(state: SeaquestState, draws: SeaquestDraws) -> SeaquestState:
 def _steer(state: SeaquestState, action: Array) -> SeaquestState:
     shots = state.shots
     fires = (action == FIRE) & (state.cooldown == 0)
-    new = fires & ~shots.there & (jnp.cumsum(~shots.there) == 1)  # the first free place
+    new = fires & ~shots.there & (jnp.cumsum(~shots.there) == 1)  # the first free index
     return state._replace(
         x=clip(state.x + across(action)),
         y=clip(state.y + downwards(action), 0, EDGE - 1),
@@ -281,7 +281,7 @@ def _steer(state: SeaquestState, action: Array) -> SeaquestState:
 
 
 def _shots_fly(state: SeaquestState) -> tuple[SeaquestState, Array]:
-    """(after, how many hit). Of several enemies in a cell, fish are hit before submarines, and older ones before younger ones."""
+    """(next state, number of hits). Of several enemies in a cell, fish are hit before submarines, and older before newer ones."""
     shots, enemies = state.shots, state.enemies
     x = _ahead(shots.x, shots.rightward)
     shots = shots._replace(there=shots.there & _inside(x), x=clip(x))
@@ -291,13 +291,13 @@ def _shots_fly(state: SeaquestState) -> tuple[SeaquestState, Array]:
 
 
 def _divers_swim(state: SeaquestState) -> SeaquestState:
-    """Divers who meet the player before or after their move come aboard while there is room, the youngest first."""
+    """Divers that touch the player before or after their move come aboard while there is room, the newest first."""
     divers = state.divers
     moves = divers.move == 0
     ahead = jnp.where(moves, _ahead(divers.x, divers.rightward), divers.x)
     meets = divers.there & (divers.y == state.y) & ((divers.x == state.x) | (ahead == state.x))
     youngest = jnp.arange(DIVERS) == state.last_diver
-    before = jnp.any(meets & youngest) & ~youngest  # another one that comes first
+    before = jnp.any(meets & youngest) & ~youngest  # another one is first
     comes = meets & (state.aboard + before < CREW)
     after = divers._replace(
         there=divers.there & ~comes & _inside(ahead),
@@ -308,9 +308,9 @@ def _divers_swim(state: SeaquestState) -> SeaquestState:
 
 
 def _enemies_swim(state: SeaquestState, submarines: bool) -> tuple[SeaquestState, Array, Array]:
-    """(after, how many swam into shots, whether one touched the player) for submarines or for fish.
+    """(next state, number that moved into shots, whether one touched the player) for submarines or for fish.
 
-    Of several that swim into the same shot, the youngest is hit. A submarine that is hit, or leaves, may still shoot.
+    Of several that move into the same shot, the newest is hit. A submarine that is hit, or leaves, may still shoot.
     """
     enemies = state.enemies
     swims = enemies.there & (enemies.shoots == submarines)
@@ -337,7 +337,7 @@ def _enemies_swim(state: SeaquestState, submarines: bool) -> tuple[SeaquestState
 
 
 def _bullets_fly(state: SeaquestState) -> tuple[SeaquestState, Array]:
-    """(after, whether one touched the player)."""
+    """(next state, whether one touched the player)."""
     enemies = state.enemies
     flies = _inside(enemies.bullet)
     ahead = _ahead(enemies.bullet, enemies.rightward)
@@ -347,9 +347,9 @@ def _bullets_fly(state: SeaquestState) -> tuple[SeaquestState, Array]:
 
 
 def _hit(shots: Shots, enemies: Enemies, exposed: Array, order: Array) -> tuple[Shots, Array]:
-    """(the shots that are left, [enemies] who is hit): a shot hits the first in its cell, that with the highest number in `order`.
+    """(remaining shots, [enemies] which are hit): a shot hits the enemy in its cell with the highest number in `order`.
 
-    No two shots are ever in the same cell: the player cannot overtake its own.
+    No two shots are ever in the same cell.
     """
     in_cell = exposed & (enemies.x == shots.x[:, None]) & (enemies.y == shots.y[:, None]) & shots.there[:, None]
     first = jnp.max(jnp.where(in_cell, order, -len(order)), axis=1)  # [shots]
@@ -358,13 +358,13 @@ def _hit(shots: Shots, enemies: Enemies, exposed: Array, order: Array) -> tuple[
 
 
 def _age(state: SeaquestState) -> Array:
-    """[enemies] 0 for the youngest; they take places in turn."""
+    """[enemies] 0 for the newest; indices are used in turn."""
     count = len(state.enemies.x)
     return (state.last_enemy - jnp.arange(count)) % count
 
 
 def _trail(things: Enemies | Divers) -> Array:
-    """[10] the cells behind all that are there."""
+    """[10] the cells behind all existing objects."""
     trail = jnp.where(things.there, behind(bit(things.x), things.rightward), 0)
     return union(jnp.where(jnp.arange(SIZE)[:, None] == things.y, trail, 0))
 
@@ -378,5 +378,5 @@ def _inside(x: Array) -> Array:
 
 
 def _side(rightward: Array) -> Array:
-    """The column where something that goes this way comes in."""
+    """The column where an object of this direction enters."""
     return jnp.where(rightward, 0, EDGE)

@@ -1,4 +1,4 @@
-"""Space Invaders: a cannon against a block of aliens that comes down."""
+"""Space Invaders: a cannon against a descending block of aliens."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from jax import Array
 
 from remanence.worlds.minatar.game import EDGE, FIRE, SIZE, Outcome, across, at, bit, clip, stacked, union
 
-COOLDOWN = 5  # steps from one shot of the cannon to the next
-SLOWEST, FASTEST = 12, 6  # steps per move of a full block, at first and at last
-RELOAD = 10  # steps from one bomb to the next
+COOLDOWN = 5  # steps between two shots of the cannon
+SLOWEST, FASTEST = 12, 6  # steps per move of a full block: initial and minimum
+RELOAD = 10  # steps between two bombs
 BLOCK = np.where(np.arange(SIZE) < 4, 0b0011111100, 0)  # [10]
 
 
 class SpaceInvadersDraws(NamedTuple):
-    """Nothing is left to chance."""
+    """Empty: the game is deterministic."""
 
 
 class SpaceInvadersState(NamedTuple):
     cannon: Array  # []
-    aliens: Array  # [10]  boards in bits
+    aliens: Array  # [10]  bitboards
     shots: Array  # [10]
     bombs: Array  # [10]
-    rightward: Array  # []  where the aliens go
+    rightward: Array  # []  the aliens' direction
     interval: Array  # []  steps per move of a full block
     march: Array  # []  steps until the aliens move
     reload: Array  # []  steps until they drop a bomb
@@ -36,11 +36,11 @@ class SpaceInvadersState(NamedTuple):
 
 @dataclass(frozen=True)
 class SpaceInvaders:
-    """Every alien that is shot pays 1. The game ends when a bomb or an alien reaches the cannon, or aliens leave the bottom.
+    """Every alien shot gives reward 1. The game ends when a bomb or an alien reaches the cannon, or aliens leave the bottom.
 
-    The aliens move sideways; at an edge they come down and turn. The fewer are left, the faster they move. Every ten steps the
-    lowest alien of the column nearest to the cannon drops a bomb; of two columns equally near, that on the left. When
-    all aliens are shot, the next block comes, and with ramping it moves faster, up to a move every 6 steps.
+    The aliens move sideways; at an edge they move down and turn. The fewer are left, the faster they move. Every ten steps the
+    lowest alien of the column nearest to the cannon drops a bomb; of two equally near columns, the left one. When all aliens
+    are shot, the next block appears; with ramping it moves faster, up to a move every 6 steps.
     """
 
     ramping: bool = True
@@ -71,7 +71,7 @@ class SpaceInvaders:
         cannon = clip(state.cannon + across(action))
         here = bit(cannon)
 
-        # A shot leaves the cannon's row at once.
+        # A shot leaves the cannon's row immediately.
         shots = jnp.concatenate([state.shots[1:-1], jnp.where(fires, here, state.shots[-1:]), jnp.zeros(1, jnp.int32)])
         bombs = jnp.concatenate([jnp.zeros(1, jnp.int32), state.bombs[:-1]])
         dead = (bombs[-1] | state.aliens[-1]) & here != 0
@@ -119,7 +119,7 @@ def _count(board: Array) -> Array:
 
 
 def _nearest(columns: Array, x: Array) -> Array:
-    """The column nearest to x of those whose bit is set; on the left if two are equally near."""
+    """The column nearest to x among the set bits; the left one if two are equally near."""
     on_the_left = columns & ((2 << x) - 1)
     on_the_right = columns & ~on_the_left
     left, right = _highest(on_the_left), _highest(on_the_right & -on_the_right)
@@ -128,5 +128,5 @@ def _nearest(columns: Array, x: Array) -> Array:
 
 
 def _highest(bits: Array) -> Array:
-    """The number of the highest bit that is set; −1 if there is none."""
+    """The index of the highest set bit; −1 if there is none."""
     return 31 - jax.lax.clz(bits)

@@ -1,4 +1,4 @@
-"""Games as worlds: one game, or a stream of several that look alike to the agent (paper, §6.1)."""
+"""Games as worlds: one game, or several with the same observation shape (paper, §6.1)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from remanence.core.types import Key, TimeStep
 from remanence.worlds.minatar.asterix import Asterix
 from remanence.worlds.minatar.breakout import Breakout
 from remanence.worlds.minatar.freeway import Freeway
-from remanence.worlds.minatar.game import LUCK, NUM_ACTIONS, SIZE, Draws, Game, GameState, settled, spread
+from remanence.worlds.minatar.game import NUM_ACTIONS, RANDOM_WORDS, SIZE, Draws, Game, GameState, settled, spread
 from remanence.worlds.minatar.seaquest import Seaquest
 from remanence.worlds.minatar.space_invaders import SpaceInvaders
 
@@ -35,27 +35,27 @@ def make_game(name: str, ramping: bool = True) -> Game:
 
 
 class MinAtarDraws(NamedTuple):
-    """What chance decides in one step."""
+    """The random choices of one step."""
 
     sticks: Array  # []  the last action is repeated instead of the chosen one
-    game: Draws  # of each game, where there are several
+    game: Draws  # of each game, if there are several
 
 
 class MinAtarState(NamedTuple):
-    game: GameState  # of each game, where there are several
+    game: GameState  # of each game, if there are several
     last_action: Array  # []
 
 
 @dataclass(frozen=True)
 class MinAtar:
-    """One game of MinAtar, with all six actions: nothing, left, up, right, down, fire.
+    """One game of MinAtar, with all six actions: no-op, left, up, right, down, fire.
 
-    With probability `sticky` the last action is repeated instead of the chosen one; before the first, it is "nothing" (the
-    original carries it over from the episode before). With `ramping`, games that know it grow harder. The end of a game
-    is a true end, also when its time is up: so the original has it.
+    With probability `sticky` the last action is repeated instead of the chosen one; before the first step, it is the no-op (in
+    the original, the last action of the episode before). With `ramping`, games that support it become harder. The end of a game
+    is a termination, also when its time is up, as in the original.
 
-    Observation: bool, [10, 10, channels]: row, column, what is there. `channels` may be more than the game has; the rest stays
-    empty. Task: anything, nothing depends on it.
+    Observation: bool, [10, 10, channels]: row, column, channel. `channels` may be more than the game has; the rest is empty.
+    Task: ignored.
     """
 
     game: str
@@ -89,12 +89,12 @@ class MinAtar:
         return MinAtarDraws(sticks, self.rules.draw(u))
 
     def begin(self, draws: MinAtarDraws) -> tuple[MinAtarState, Array]:
-        """The beginning of an episode once chance has spoken."""
+        """The start of an episode, given the draws."""
         state = MinAtarState(self.rules.begin(draws.game), jnp.int32(0))
         return state, self.observe(state)
 
     def apply(self, state: MinAtarState, action: Array, draws: MinAtarDraws) -> tuple[MinAtarState, TimeStep]:
-        """The step once chance has spoken: deterministic."""
+        """The deterministic part of a step, given the draws."""
         done = jnp.where(draws.sticks, state.last_action, action)
         game, reward, ended = self.rules.apply(state.game, done, draws.game)
         after, ended = settled((MinAtarState(game, done), ended))
@@ -108,8 +108,8 @@ class MinAtar:
 class MinAtarGames:
     """Several games of MinAtar that share actions and the shape of observations. Task: the number of the game, [].
 
-    All games are in the state; the one that is live moves on, the others wait as they were. A new episode begins all of
-    them anew. Everything else is as in `MinAtar`; the default number of channels is that of the game with most.
+    All games are in the state; the current one steps, the others are unchanged. A new episode resets all of them. Everything
+    else is as in `MinAtar`; the default number of channels is the largest of all games.
     """
 
     games: tuple[str, ...] = ("breakout", "freeway", "space_invaders")
@@ -138,7 +138,7 @@ class MinAtarGames:
         return state, self.observe(state, task)
 
     def step(self, key: Key, state: MinAtarState, action: Array, task: Array) -> tuple[MinAtarState, TimeStep]:
-        # Lanes play different games, so all games are played in all lanes and one outcome is kept: see `bench/minatar.py`.
+        # Lanes play different games, so every lane steps all games and selects one outcome: see `bench/minatar.py`.
         sticks, u = _chance(key, self.sticky)
         done = jnp.where(sticks, state.last_action, action)
         reward, ended = jnp.float32(0), jnp.bool_(False)
@@ -162,13 +162,13 @@ class MinAtarGames:
 
 
 def _padded(board: Array, channels: int) -> Array:
-    """[10, channels] the board with empty channels behind its own."""
+    """[10, channels] the board, padded with empty channels."""
     return jnp.pad(board, ((0, 0), (0, channels - board.shape[1])))
 
 
 def _chance(key: Key, sticky: float) -> tuple[Array, Array]:
-    """Whether the last action sticks, and luck for the game."""
-    words = settled(jax.random.bits(key, (1 + LUCK,)))
+    """Whether the last action sticks, and random words for the game."""
+    words = settled(jax.random.bits(key, (1 + RANDOM_WORDS,)))
     return (words[0] >> 8) * jnp.float32(2.0**-24) < sticky, words[1:]
 
 

@@ -1,1 +1,1 @@
-"""Rooms like Minigrid's: the world, its layouts, and what an agent sees."""
+"""Rooms like Minigrid's: the world, its layouts, and the agent's view."""

@@ -51,7 +51,7 @@ def item_rooms(
 ) -> Rooms:
     """Four rooms with a checkerboard of items each and a goal in each corner (paper, §5.1 and App. C.1.2).
 
-    The goals pay nothing. The agent starts between the cells (3, 3) and (6, 6). Task: the rewards of blue, red, yellow and purple
+    The goals have reward 0. The agent starts between the cells (3, 3) and (6, 6). Task: the rewards of blue, red, yellow and purple
     items, see `ITEM_ROOMS_TASKS`. `released` is the world of the released code: starts up to (8, 8), and turns also move.
     """
     drawn = _read(ITEM_ROOMS)
@@ -81,7 +81,7 @@ def two_rooms(
     """Two rooms with two goals in the upper one (paper, §5.2 and App. C.1.3).
 
     Task: the rewards of the goals at (7, 1) and (9, 3), see `TWO_ROOMS_TASKS`. The default encoding shows walls: without them
-    there would be nothing to steer by.
+    most views would be empty.
     """
     drawn = _read(TWO_ROOMS)
     return Rooms(
@@ -98,7 +98,7 @@ def two_rooms(
 
 
 def _read(drawing: str) -> dict[str, tuple[Cell, ...]]:
-    """The cells of each sign in a drawing, row by row."""
+    """The cells of each character in a layout, row by row."""
     cells: dict[str, tuple[Cell, ...]] = {}
     for y, row in enumerate(drawing.split()):
         for x, sign in enumerate(row):

@@ -1,10 +1,10 @@
-"""What an agent sees of rooms: Minigrid's symbols, what walls hide, and how a view becomes an observation."""
+"""The agent's view of rooms: Minigrid's symbols, occlusion by walls, and the encoding as an observation."""
 
 from __future__ import annotations
 
 import numpy as np
 
-# Minigrid's numbers for what a cell shows: a type, a colour and a state (of doors: in these rooms always 0).
+# Minigrid's numbers for a cell: a type, a color and a state (of doors: always 0 in these rooms).
 TYPES = ("unseen", "empty", "wall", "floor", "door", "key", "ball", "box", "goal", "lava", "agent")
 COLOURS = ("red", "green", "blue", "purple", "yellow", "grey")
 STATES = ("open", "closed", "locked")
@@ -14,7 +14,7 @@ ENCODINGS = {"minigrid": len(TYPES) + len(COLOURS) + len(STATES), "things": len(
 
 
 def symbol(kind: str, colour: str) -> np.ndarray:
-    """[3] Minigrid's numbers for a thing, uint8."""
+    """[3] Minigrid's numbers for an object, uint8."""
     return np.array([TYPES.index(kind), COLOURS.index(colour), 0], np.uint8)
 
 
@@ -23,10 +23,11 @@ WALL, GOAL = symbol("wall", "grey"), symbol("goal", "green")
 
 
 def visible(opaque: np.ndarray) -> np.ndarray:
-    """[..., n, n] what is seen of a view, [column, row], when `opaque` cells, [..., n, n], block the sight.
+    """[..., n, n] which cells of a view, [column, row], are visible if `opaque` cells, [..., n, n], block the sight.
 
-    Light spreads as in Minigrid: row by row away from the agent, in each row first from left to right and then back. A seen
-    cell that is not opaque lights its neighbour on that side, and in the next row the cell ahead and the one diagonally ahead.
+    Visibility spreads as in Minigrid: row by row away from the agent, in each row first from left to right and then back. A
+    visible cell that is not opaque makes its neighbor on that side visible, and in the next row the cells straight and
+    diagonally ahead.
     """
     n = opaque.shape[-1]
     seen = np.zeros_like(opaque)

@@ -1,6 +1,6 @@
-"""Rooms seen through the eyes of an agent that turns and walks (paper, §5.1 and §5.2); `room_layouts.py` has the paper's two.
+"""Rooms with a first-person view (paper, §5.1 and §5.2); `layouts.py` has the paper's two.
 
-The rules and the view are those of Minigrid (https://minigrid.farama.org), but nothing of it is imported.
+The rules and the view are those of Minigrid (https://minigrid.farama.org), which is not imported.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ AHEAD = np.array([[1, 0], [0, 1], [-1, 0], [0, -1]])  # right, down, left, up, a
 
 
 class Goal(NamedTuple):
-    """A cell that ends the episode. `prize` is the place of its reward in a task; None pays nothing."""
+    """A cell that ends the episode. `prize` is the index of its reward in a task; None: reward 0."""
 
     cell: Cell
     prize: int | None = None
 
 
 class Items(NamedTuple):
-    """Items of one kind: balls of one of the `COLOURS`. `prize` is the place of their reward in a task; None pays nothing."""
+    """Items of one kind: balls of one of the `COLOURS`. `prize` is the index of their reward in a task; None: reward 0."""
 
     colour: str
     cells: tuple[Cell, ...]
@@ -53,14 +53,14 @@ class Items(NamedTuple):
 
 
 class Start(NamedTuple):
-    """What chance decides at the beginning of an episode."""
+    """The random start of an episode."""
 
     cell: Array  # []
     direction: Array  # []
 
 
 class RoomsState(NamedTuple):
-    """All that changes."""
+    """The state of an episode."""
 
     cell: Array  # []  x + width · y
     direction: Array  # []  0 right, 1 down, 2 left, 3 up
@@ -69,40 +69,40 @@ class RoomsState(NamedTuple):
 
 
 class _Tables(NamedTuple):
-    """What a step looks up. Where there is no item, `item` is the number of items; without a prize, likewise.
+    """Lookup tables. Where there is no item, `item` is the number of items; without a prize, likewise.
 
-    Tables over cells have one more row, for all that is outside.
+    Tables over cells have one more row, for the outside.
     """
 
     starts: np.ndarray  # [starts]  the free ones
-    successors: np.ndarray  # [cells, directions]  where a step forward leads
+    successors: np.ndarray  # [cells, directions]  the next cell of a step forward
     goal: np.ndarray  # [cells]  whether the episode ends there
-    item: np.ndarray  # [cells]  the item that lies there
-    prize: np.ndarray  # [cells]  the place in the task of what is to be had there
+    item: np.ndarray  # [cells]  the item in each cell
+    prize: np.ndarray  # [cells]  index of the cell's reward in the task
     symbols: np.ndarray  # [cells, directions, n, n, 3]  the view while all items are there
     codes: np.ndarray  # [cells, directions, n, n, channels]  the same, encoded
-    items_in_view: np.ndarray  # [cells, directions, n, n]  the item that is seen
+    items_in_view: np.ndarray  # [cells, directions, n, n]  the visible item
 
 
 @dataclass(frozen=True)
 class Rooms:
-    """A rectangle of cells with walls, goals and items, of which the agent sees the part in front of it.
+    """A rectangle of cells with walls, goals and items. The agent sees the part in front of it.
 
-    Actions: turn left, turn right, walk one cell forward. Walls and the edge stop the agent. Walking over an item removes
-    it and pays the reward of its kind; entering a goal pays and ends the episode. After `step_limit` steps the episode is
-    cut: `last` is true, but the discount stays, because nothing ended. An episode starts in one of the cells of `starts`
-    that are free of walls, goals and items, looking in any direction, all equally likely. With `turns_also_move`, a turn is
-    followed by a step forward: so the released item rooms, by mistake.
+    Actions: turn left, turn right, one cell forward. Walls and the edge stop the agent. Entering the cell of an item removes it
+    and gives the reward of its kind; entering a goal gives its reward and ends the episode. After `step_limit` steps the
+    episode is truncated: `last` is true, but the discount is not 0. An episode starts in one of the cells of `starts` that are
+    free of walls, goals and items, in a random direction, all equally likely. With `turns_also_move`, a turn is followed by a
+    step forward, as (by mistake) in the released item rooms.
 
     The view is a square of `view`² cells, the agent in the middle of its last row, looking towards the first. Its axes are
-    Minigrid's: [across from left to right, from far to near]. Walls hide what is behind them, cells outside look like walls,
-    and the agent's own cell looks empty.
+    Minigrid's: [across from left to right, from far to near]. Walls hide the cells behind them, cells outside look like walls,
+    and the agent's cell looks empty.
 
     Observation: bool, [view, view, channels]. Encoding "minigrid" has 20 channels: one-hot type (11), colour (6) and
     state (3), as Minigrid's `OneHotPartialObsWrapper`. Encoding "things" has 5: a blue, red, yellow or purple item, a goal; floor,
     walls and unseen cells are all zero. It is our reading of the paper's 5×5×5: four kinds of item and one more channel.
 
-    Task: the rewards, [num_prizes], to whose places the prizes of `items` and `goals` point.
+    Task: the rewards, [num_prizes], indexed by the prizes of `items` and `goals`.
     """
 
     width: int
@@ -166,7 +166,7 @@ class Rooms:
             raise UserError(f"cell {cell} lies outside rooms of {self.width} by {self.height}")
 
     def _contents(self) -> Iterable[tuple[str, Cell]]:
-        """What stands in which cell."""
+        """The content of each cell."""
         yield from (("a wall", cell) for cell in self.walls)
         yield from (("a goal", goal.cell) for goal in self.goals)
         yield from ((f"a {kind.colour} item", cell) for kind in self.items for cell in kind.cells)
@@ -201,7 +201,7 @@ class Rooms:
         return Start(jnp.asarray(starts)[number // len(AHEAD)], number % len(AHEAD))
 
     def begin(self, start: Start) -> tuple[RoomsState, Array]:
-        """The beginning of an episode once chance has spoken."""
+        """The start of an episode, given the draws."""
         items = jnp.ones(self.num_items, bool)
         state = RoomsState(jnp.int32(start.cell), jnp.int32(start.direction), items, jnp.int32(0))
         return state, self.observe(state)
@@ -211,7 +211,7 @@ class Rooms:
         return self.apply(state, action, task)
 
     def apply(self, state: RoomsState, action: Array, task: Array) -> tuple[RoomsState, TimeStep]:
-        """A step: all of it is deterministic."""
+        """A step; it is deterministic."""
         tables = self._tables
         direction = (state.direction + jnp.asarray(TURNS, jnp.int32)[action]) % len(AHEAD)
         ahead = jnp.asarray(tables.successors)[state.cell, direction]
@@ -226,15 +226,15 @@ class Rooms:
         return after, TimeStep(self.observe(after), reward, jnp.where(ended, 0.0, self.discount), ended | cut)
 
     def observe(self, state: RoomsState) -> Array:
-        """[view, view, channels] what the agent sees, encoded."""
+        """[view, view, channels] the agent's view, encoded."""
         return self._look(state, self._tables.codes, encode(EMPTY, self.encoding))
 
     def symbols(self, state: RoomsState) -> Array:
-        """[view, view, 3] what the agent sees as Minigrid's numbers of type, colour and state, uint8."""
+        """[view, view, 3] the agent's view as Minigrid's numbers of type, color and state, uint8."""
         return self._look(state, self._tables.symbols, EMPTY)
 
     def _look(self, state: RoomsState, views: np.ndarray, empty: np.ndarray) -> Array:
-        """The view from where the agent stands, with `empty` in place of items that are gone."""
+        """The agent's view, with `empty` in place of collected items."""
         view = jnp.asarray(views)[state.cell, state.direction]
         if not self.num_items:
             return view
@@ -244,7 +244,7 @@ class Rooms:
 
     @cached_property
     def _tables(self) -> _Tables:
-        outside = self.width * self.height  # the number of every place outside: it looks like a wall and stops like one
+        outside = self.width * self.height  # the number of the outside: it looks like a wall and blocks like one
         symbols = np.tile(EMPTY, (outside + 1, 1))
         item = np.full(outside + 1, self.num_items, np.int32)
         prize = np.full(outside + 1, self.num_prizes, np.int32)
@@ -279,7 +279,7 @@ class Rooms:
         )
 
     def _window(self) -> np.ndarray:
-        """[cells, directions, n, n] the cell that each part of the view shows, and one number for all that is outside."""
+        """[cells, directions, n, n] the cell at each position of the view, and one number for the outside."""
         y, x = np.divmod(np.arange(self.width * self.height), self.width)
         places = np.stack([x, y], axis=-1)
         across = np.arange(self.view)[:, None, None] - self.view // 2  # [n, 1, 1]

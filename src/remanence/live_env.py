@@ -20,7 +20,7 @@ from remanence.agents.configs import AgentConfig, BuiltAgent, config_named, is_o
 from remanence.agents.td import NoHypers
 from remanence.core import backend
 from remanence.core.errors import UserError
-from remanence.core.types import Hypers, Steps
+from remanence.core.types import Hypers, ObsSpec, Steps
 from remanence.engine.lanes import Driver, Outcome
 from remanence.engine.life import LifeConfig
 from remanence.gym.check import check_envs
@@ -93,7 +93,7 @@ def live(
     }
     lanes, curves, policies = [], [], {}
     with env_pool() as pool:
-        world = GymnasiumWorld(pool, spaces.actions, spaces.shape, spaces.dtype, discount)
+        world = GymnasiumWorld(pool, spaces.actions, ObsSpec(spaces.shape, spaces.dtype), discount)
         drivers = {
             name: _driver(name, one, world, schedule, len(numbers), in_order=parts > 1) for name, one in built.items()
         }

@@ -114,11 +114,14 @@ def permanent_transient(
             visited=visits.add(state.visited, transition),
         )
 
-    def consolidate(state: PTState, hypers: PTHypers, key: Key) -> PTState:
+    def consolidate(state: PTState, hypers: PTHypers, key: Key, active: Array | bool) -> PTState:
         """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
         del key
+        permanent = visits.permanent_update(
+            state.visited, state.permanent, state.transient, hypers.permanent_lr, active
+        )
         return PTState(
-            permanent=visits.permanent_update(state.visited, state.permanent, state.transient, hypers.permanent_lr),
+            permanent=permanent,
             transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
             visited=visits.after_consolidation(state.visited),
             dropped=state.dropped + visits.dropped(state.visited),
@@ -136,5 +139,4 @@ def permanent_transient(
         inspect,
         consolidate_every,
         samples_dropped=lambda state: state.dropped,
-        workload=lambda state: visits.workload(state.visited),
     )

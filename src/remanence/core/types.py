@@ -50,11 +50,12 @@ class EnvSpec:
 class TimeStep(NamedTuple):
     """What the world says after an action."""
 
-    obs: Array  # [*obs]  where the action led; the world never resets itself
+    obs: Array  # [*obs]  where the action led
     reward: Array  # []
     discount: Array  # []  the world's discount factor, and 0 only if the episode truly terminated
     last: Array  # []  the episode ends here, for whatever reason
-    begun: Array | None = None  # [*obs]  what the agent sees next, from worlds that begin the next episode themselves
+    reset_obs: Array | None = None
+    """[*obs] what the agent sees next, from worlds that reset themselves: the first of a new episode after `last`, else `obs`"""
 
 
 class TaskObs(NamedTuple):

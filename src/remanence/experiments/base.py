@@ -49,8 +49,6 @@ class Plan:
     """how the true values are known, in words: goes into the description of a run"""
     seeds: int = 30
     round_steps: int = 8
-    meet_at: float = 1.0
-    """the share of lanes that must rest before those that are due consolidate"""
     max_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
     lanes_at_once: int = 1500

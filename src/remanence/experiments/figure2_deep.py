@@ -66,14 +66,14 @@ def _rooms_plan(released: bool) -> Plan:
     frames = 4 if released else 1
     world = item_rooms(encoding="minigrid" if released else "things", released=released)
     tasks = (2 if released else 1) * ITEM_ROOMS_TASKS
-    trunk = rooms_trunk(world.obs_shape[-1] * frames)
+    trunk = rooms_trunk(world.observation.shape[-1] * frames)
     contenders = semi_continual(
         "TD",
         PREDICTION,
         trunk,
         prediction_head(trunk.output[0]),
         uniform(world.num_actions),
-        np.zeros(world.obs_shape, bool),
+        np.zeros(world.observation.shape, bool),
         Training(replay=REPLAY, frames=frames),
         Consolidation(buffer=REPLAY, in_order=True, max_batches=None),
         ITEM_ROOMS,

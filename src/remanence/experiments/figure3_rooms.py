@@ -32,14 +32,14 @@ SEARCH = {
 
 def _plan(frames: int = 4) -> Plan:
     world = two_rooms()
-    trunk = rooms_trunk(world.obs_shape[-1] * frames)
+    trunk = rooms_trunk(world.observation.shape[-1] * frames)
     contenders = semi_continual(
         "DQN",
         CONTROL,
         trunk,
         control_head(trunk.output[0], world.num_actions),
         epsilon_greedy(EPSILON),
-        np.zeros(world.obs_shape, bool),
+        np.zeros(world.observation.shape, bool),
         Training(optimizer="adam", replay=100_000, target_every=200, frames=frames),
         Consolidation(optimizer="adam", buffer=100_000, max_batches=100),
         CHOSEN,

@@ -85,7 +85,6 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
         probe=returns,
         truth="optimal values by value iteration",
         max_steps=MAX_STEPS,
-        meet_at=0.5 if released else 0.2,
     )
 
 

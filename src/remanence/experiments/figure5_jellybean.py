@@ -56,7 +56,7 @@ PAPER_VALUES = paper_tables(_PAPER_PT, STEP_SIZES, _PAPER_PLAIN, STEP_SIZES)
 
 def network(world: JellyBeanWorld, width: float, outputs: int) -> Network:
     """The paper's network with `width` times as many units in each hidden layer."""
-    return mlp((world.num_bits * FRAMES,), tuple(int(units * width) for units in WIDTHS), outputs)
+    return mlp((world.observation.shape[0] * FRAMES,), tuple(int(units * width) for units in WIDTHS), outputs)
 
 
 def _main_contenders(make: Continual) -> dict[str, Contender]:
@@ -90,7 +90,7 @@ def jellybean_plan(
     make = Continual(
         network=partial(network, world),
         actions=world.num_actions,
-        example_obs=world.example_obs,
+        example_obs=world.observation.zeros(),
         training=Training("adam", batch=64, replay=8_000, target_every=200, frames=FRAMES),
         large_replay=250_000,
         consolidate_every=consolidate_every,

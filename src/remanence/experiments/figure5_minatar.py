@@ -52,7 +52,7 @@ def network(world: MinAtarGames, filters: int, width: float, outputs: int) -> Ne
     """One convolution and one hidden layer, with `width` times the units of each; starts as PyTorch does."""
     layers = [conv(int(filters * width), 3, "uniform"), relu(), flatten()]
     layers += [dense(int(UNITS * width), "uniform"), relu(), dense(outputs, "uniform")]
-    return sequence(layers, world.obs_shape)
+    return sequence(layers, world.observation.shape)
 
 
 def _contenders(make: Continual) -> dict[str, Contender]:
@@ -66,7 +66,7 @@ def minatar_plan(
     make = Continual(
         network=partial(network, world, filters),
         actions=world.num_actions,
-        example_obs=np.zeros(world.obs_shape, bool),
+        example_obs=np.zeros(world.observation.shape, bool),
         training=Training("adam", batch=64, replay=100_000, target_every=1000, implicit_next=True),
         large_replay=500_000,
         consolidate_every=consolidate_every,

@@ -106,7 +106,7 @@ def lanes_that_fit(plan: Plan, programs: Sequence[tuple[Agent, list[Lane]]], pro
 def make_driver(plan: Plan, agent: Agent) -> Driver:
     """The program for lanes of one agent of a plan."""
     setting = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
-    return Driver(setting, plan.round_steps, plan.meet_at)
+    return Driver(setting, plan.round_steps)
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:

@@ -2,8 +2,9 @@
 
     python examples/own_world.py
 
-A world is a frozen dataclass with `reset` and `step`, both pure. What differs between tasks is data that comes in as `task`: here
-the rewards of the two doors. The same world runs in the engine, thousands of lanes at once, and under Gymnasium.
+A world is a frozen dataclass that derives from `World` and has `reset` and `step`, both pure. What differs between tasks is data
+that comes in as `task`: here the rewards of the two doors. The same world runs in the engine, thousands of lanes at once, and
+under Gymnasium.
 """
 
 from __future__ import annotations
@@ -18,19 +19,20 @@ from jax import Array
 from remanence.agents import Hypers, pt_q, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
-from remanence.core.types import Episodes, Key, TimeStep
+from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
 from remanence.engine.probes import episode_return
 from remanence.gym import TaskSwitching
 from remanence.gym.export import WorldEnv
 from remanence.streams import Stream, cyclic
+from remanence.worlds.base import World, state_numbers
 
 TASKS = np.array([[1, 0], [0, 1]], np.float32)  # rewards of the doors to the left and to the right
 
 
 @dataclass(frozen=True)
-class Corridor:
+class Corridor(World):
     """Cells in a row. The agent starts in the middle and walks left (0) or right (1); the wind may turn it round."""
 
     length: int = 9
@@ -41,6 +43,10 @@ class Corridor:
     @property
     def num_states(self) -> int:
         return self.length
+
+    @property
+    def observation(self) -> ObsSpec:
+        return state_numbers(self.num_states)
 
     def reset(self, key: Key, task: Array) -> tuple[Array, Array]:  # noqa: ARG002
         middle = jnp.int32(self.length // 2)

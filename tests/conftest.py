@@ -51,10 +51,12 @@ def counting(agent: Agent) -> Agent:
         init=lambda key, hypers: (agent.init(key, hypers), jnp.int32(0)),
         act=lambda state, hypers, obs, key: agent.act(state[0], hypers, obs, key),
         learn=lambda state, hypers, transition, key: (agent.learn(state[0], hypers, transition, key), state[1]),
-        consolidate=lambda state, hypers, key: (agent.consolidate(state[0], hypers, key), state[1] + 1),
+        consolidate=lambda state, hypers, key, active: (
+            agent.consolidate(state[0], hypers, key, active),
+            state[1] + 1,
+        ),
         inspect=lambda state, obs: agent.inspect(state[0], obs),
         samples_dropped=lambda state: agent.samples_dropped(state[0]),
-        workload=lambda state: agent.workload(state[0]),
     )
 
 

@@ -29,7 +29,7 @@ from remanence.agents.dqn import Consolidation, Training, pt_dqn
 from remanence.agents.networks import mlp
 from remanence.core.errors import Stopped, UserError
 from remanence.core.prng import unwrap_keys
-from remanence.core.types import Episodes, Key, TimeStep
+from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import Contender, Plan
 from remanence.results import Results, load
@@ -37,7 +37,7 @@ from remanence.results.store import find_runs
 from remanence.runs.execution import Execution
 from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
-from remanence.worlds import SlipperyGrid
+from remanence.worlds import SlipperyGrid, World
 
 NAME = "small-deep"
 MAZE = SlipperyGrid(width=3, height=2, walls=(), goals=((2, 1), (2, 0)), slip=0.1, discount=0.8)
@@ -45,11 +45,12 @@ SWAP = np.array([[1.0, -1.0], [-1.0, 1.0]], np.float32)
 
 
 @dataclass(frozen=True)
-class BitMaze:
+class BitMaze(World):
     """A maze of six cells whose observations are one-hot bits."""
 
     num_actions: int = MAZE.num_actions
     discount: float = MAZE.discount
+    observation = ObsSpec((MAZE.num_states,), "bool")
 
     def reset(self, key: Key, task: Array) -> tuple[Any, Array]:
         state, obs = MAZE.reset(key, task)

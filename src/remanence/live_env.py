@@ -88,7 +88,7 @@ def live(
     spec = spaces.env_spec(tasks, discount)
     lanes, curves, policies = [], [], {}
     with env_pool() as pool:
-        world = GymnasiumWorld(pool, spaces.actions, spaces.shape, spaces.dtype, discount)
+        world = GymnasiumWorld(pool, spaces.actions, spec.obs, discount)
         drivers = {
             name: _driver(name, config, spec, world, schedule, len(numbers), in_order=parts > 1)
             for name, config in configs.items()

@@ -30,18 +30,18 @@ from remanence.agents.dqn import (
 from remanence.agents.networks import Dense, Network, Tanh, mlp, sequence
 from remanence.agents.td import CONTROL, PREDICTION
 from remanence.core.errors import UserError
-from remanence.core.types import Episodes, Key, TimeStep
+from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, ProbeInput
-from remanence.engine.probes import Truth, value_error
+from remanence.engine.probes import value_error
 from remanence.streams import Stream, cyclic
 from remanence.theory import optimal_values
-from remanence.worlds import CornerGrid, SlipperyGrid
-from remanence.worlds.true_values import corner_grid_truth
+from remanence.worlds import CornerGrid, SlipperyGrid, World
+from remanence.worlds.true_values import Truth, corner_grid_truth
 
 
 @dataclass(frozen=True)
-class OneHot:
+class OneHot(World):
     """Another world whose observations are one-hot bits instead of numbers."""
 
     inner: Any
@@ -53,6 +53,10 @@ class OneHot:
     @property
     def discount(self) -> float:
         return self.inner.discount
+
+    @property
+    def observation(self) -> ObsSpec:
+        return ObsSpec((self.inner.num_states,), "bool")
 
     def reset(self, key: Key, task: Array) -> tuple[Any, Array]:
         state, obs = self.inner.reset(key, task)

@@ -240,7 +240,7 @@ def test_a_life_of_games_drawn_at_random() -> None:
         init=lambda key, hypers: jnp.int32(0),  # noqa: ARG005
         act=lambda state, hypers, obs, key: jax.random.randint(key, (), 0, 6),  # noqa: ARG005
         learn=lambda state, hypers, transition, key: state,  # noqa: ARG005
-        consolidate=lambda state, hypers, key: state,  # noqa: ARG005
+        consolidate=lambda state, *_: state,
         inspect=lambda state, obs: {},  # noqa: ARG005
     )
     segment_length, window, segments, lanes = 60, 30, 3, 8
@@ -270,9 +270,9 @@ def test_games_that_are_not_live_wait() -> None:
 
 
 def test_channels_are_common_to_all_games() -> None:
-    assert MinAtarGames().obs_shape == (10, 10, 7)  # paper, App. C.1.6
-    assert MinAtarGames(GAMES).obs_shape == (10, 10, 10)
-    assert MinAtar("breakout").obs_shape == (10, 10, 4)
+    assert MinAtarGames().observation.shape == (10, 10, 7)  # paper, App. C.1.6
+    assert MinAtarGames(GAMES).observation.shape == (10, 10, 10)
+    assert MinAtar("breakout").observation.shape == (10, 10, 4)
     padded, plain = MinAtar("breakout", channels=7), MinAtar("breakout")
     (_, obs), (_, own) = (world.reset(make_key(0), jnp.int32(0)) for world in (padded, plain))
     assert (obs.shape, obs.dtype) == ((10, 10, 7), bool)

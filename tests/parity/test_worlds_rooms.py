@@ -409,10 +409,10 @@ def test_rooms_are_values() -> None:
     """Equal rooms are interchangeable, also after one of them was used."""
     used, fresh = item_rooms(), item_rooms()
     _, obs = used.reset(make_key(0), jnp.zeros(4))
-    assert (obs.shape, obs.dtype) == (used.obs_shape, bool)
+    assert (obs.shape, obs.dtype) == (used.observation.shape, bool)
     assert (used, hash(used)) == (fresh, hash(fresh))
     assert used != item_rooms(view=7)
-    assert item_rooms(view=7, encoding="minigrid").obs_shape == (7, 7, 20)
+    assert item_rooms(view=7, encoding="minigrid").observation.shape == (7, 7, 20)
 
 
 PLAIN: dict[str, Any] = {"width": 4, "height": 3, "starts": ((0, 0),), "walls": ((1, 1),)}

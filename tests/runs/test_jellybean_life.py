@@ -39,7 +39,7 @@ def notebook(consolidate_every: Steps | None = None) -> Agent:
     def learn(state: Any, hypers: Any, transition: Any, key: Any) -> Any:
         del hypers, key
         actions, seen, n = state
-        weight = jnp.sum(transition.next_obs * (1 + jnp.arange(WORLD.num_bits)))
+        weight = jnp.sum(transition.next_obs * (1 + jnp.arange(WORLD.observation.shape[0])))
         here = jnp.where(transition.valid, n, STEPS)
         return (
             actions.at[here].set(transition.action, mode="drop"),
@@ -84,7 +84,7 @@ def test_a_life_is_the_simulators(lived: Outcome) -> None:
         world = JellyBeanWorlds(WORLD.rules, [number])
         views, collected_now = world.walk(actions[lane][:, None])
         bits = world.paint(views).reshape(STEPS, -1)
-        np.testing.assert_array_equal(seen[lane], bits @ (1 + np.arange(WORLD.num_bits)))
+        np.testing.assert_array_equal(seen[lane], bits @ (1 + np.arange(WORLD.observation.shape[0])))
         rewards = RewardSchedule(every=SPAN).rewards(np.arange(STEPS), collected_now[:, 0])
         np.testing.assert_allclose(lived.record["reward"][lane], rewards.reshape(-1, 40).sum(axis=1), atol=1e-5)
         np.testing.assert_array_equal(lived.record["collected"][lane, -1], world.collected[0])

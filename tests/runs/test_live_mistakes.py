@@ -179,6 +179,6 @@ def test_an_error_in_the_middle_shows_the_users_own(how: str, says: str) -> None
     if how == "later":
         assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert all(one.closed for one in Script.made)
-    assert not hosted._companies
+    assert not hosted._pools
     Script.made.clear()
     assert written(quiet(notebook(), Script, STEPS))["last"].sum() == 11  # the next life is not disturbed

@@ -125,7 +125,7 @@ def test_algorithm_4_line_by_line(cache: bool) -> None:
     np.testing.assert_allclose(flat(state.target), flat(target), rtol=2e-5, atol=1e-6)
     np.testing.assert_array_equal(flat(state.permanent), flat(init_life.permanent))  # learning leaves V^P alone
 
-    after = jax.jit(agent.consolidate)(state, HYPERS, key_stub())
+    after = jax.jit(agent.consolidate)(state, HYPERS, key_stub(), True)
     W, b = P[0].copy(), P[1].copy()
     for first in range(0, len(D) - 1, BATCH):  # lines 14 to 16; the eleventh visit fills no batch
         gradient, bias_gradient = np.zeros_like(W), np.zeros_like(b)
@@ -157,7 +157,7 @@ def test_caching_changes_nothing(optimizer: str) -> None:
         state = None
         for part in range(3):
             state = feed(agent, HYPERS, transitions(20, seed=part), state)
-            state = jax.jit(agent.consolidate)(state, HYPERS, make_key(part))
+            state = jax.jit(agent.consolidate)(state, HYPERS, make_key(part), True)
         states.append(state)
     for part in ("permanent", "transient", "target", "opt_state"):
         np.testing.assert_allclose(flat(getattr(states[0], part)), flat(getattr(states[1], part)), rtol=1e-5, atol=1e-7)
@@ -197,7 +197,7 @@ def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem:
         np.testing.assert_array_equal(flat(state.permanent), flat(init_life.permanent))
         assert (flat(state.transient.trunk) != flat(init_life.transient.trunk)).mean() > 0.5
         assert (flat(state.transient.head) != flat(init_life.transient.head)).any()
-        after = jax.jit(agent.consolidate)(state, HYPERS, make_key(5))
+        after = jax.jit(agent.consolidate)(state, HYPERS, make_key(5), True)
         np.testing.assert_array_equal(flat(after.transient.trunk), flat(state.transient.trunk))
         assert (flat(after.permanent) != flat(state.permanent)).any()
         same = flat(after.transient.head) == flat(state.transient.head)
@@ -232,7 +232,7 @@ def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(fo
     after = [feed(agent, HYPERS, transitions(n)) for n in range(10)]
     for n, copied in [(5, 3), (6, 6), (8, 6), (9, 9)]:
         np.testing.assert_array_equal(flat(after[n].target), flat(after[copied].transient))
-    forgotten = jax.jit(agent.consolidate)(after[9], HYPERS, make_key(0))
+    forgotten = jax.jit(agent.consolidate)(after[9], HYPERS, make_key(0), True)
     np.testing.assert_allclose(flat(forgotten.transient), HYPERS.decay * flat(after[9].transient), rtol=1e-6)
     np.testing.assert_array_equal(flat(forgotten.target), flat((forgotten if follows else after[9]).transient))
 
@@ -253,8 +253,8 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
     for last, moves in [(False, False), (True, True)]:
         seen = [one._replace(last=jnp.bool_(False)) for one in transitions(5)]
         seen[3] = seen[3]._replace(last=jnp.bool_(last))
-        before = consolidate(feed(agent, HYPERS, seen[:4]), HYPERS, make_key(0))
-        after = consolidate(feed(agent, HYPERS, seen[4:], before), HYPERS, make_key(0))
+        before = consolidate(feed(agent, HYPERS, seen[:4]), HYPERS, make_key(0), True)
+        after = consolidate(feed(agent, HYPERS, seen[4:], before), HYPERS, make_key(0), True)
         assert (flat(after.permanent) != flat(before.permanent)).any() == moves
 
 

@@ -37,11 +37,12 @@ from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents import ring as rings
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
-from remanence.core.types import Duration, Episodes, Key, Steps, TimeStep, Transition
+from remanence.core.types import Duration, Episodes, Key, ObsSpec, Steps, TimeStep, Transition
 from remanence.engine import life as lives
 from remanence.engine.lanes import Driver, Progress
 from remanence.engine.life import Life, LifeConfig
 from remanence.streams import Stream
+from remanence.worlds.base import World
 
 RATES = [
     Hypers(permanent_lr=permanent, transient_lr=transient, decay=decay)
@@ -286,9 +287,9 @@ def test_progress_grows_to_the_whole() -> None:
 @pytest.mark.parametrize(
     ("agent", "feed", "complaint"),
     [
-        (pt(consolidate_every=AT_SWITCH), stream(boundaries_known=False), "does not tell"),
-        (TD_RESET, stream(boundaries_known=False), "does not tell"),
-        (pt(consolidate_every=Episodes(3)), Stream(TASKS, (0,), Steps(100), boundaries_known=True), "rhythm in steps"),
+        (pt(consolidate_every=AT_SWITCH), stream(boundaries_known=False), "does not reveal"),
+        (TD_RESET, stream(boundaries_known=False), "does not reveal"),
+        (pt(consolidate_every=Episodes(3)), Stream(TASKS, (0,), Steps(100), boundaries_known=True), "every n steps"),
         (pt(consolidate_every=Episodes(0)), stream(), "every 1 or more"),
     ],
 )
@@ -301,11 +302,12 @@ def test_combinations_that_can_only_be_mistakes_are_refused(agent: Agent, feed: 
 
 
 @dataclass(frozen=True)
-class Corridor:
+class Corridor(World):
     """Cells 10·task, +1, +2, …; after three steps the episode is cut short, but not terminated."""
 
     num_actions: int = 2
     discount: float = 0.5
+    observation = ObsSpec((), "int32")
 
     def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
         del key
@@ -322,16 +324,16 @@ SCRIBE = Agent(
     init=lambda key, hypers: rings.make_ring(SHOWN, 20),  # noqa: ARG005
     act=lambda state, hypers, obs, key: jnp.int32(1),  # noqa: ARG005
     learn=lambda state, hypers, seen, key: rings.append(state, jax.tree.map(jnp.float32, seen), seen.valid),  # noqa: ARG005
-    consolidate=lambda state, hypers, key: rings.emptied(state),  # noqa: ARG005
+    consolidate=lambda state, *_: rings.emptied(state),
     inspect=lambda state, obs: {"value": jnp.zeros(1)},  # noqa: ARG005
     consolidate_every=AT_SWITCH,
 )
 SETTING = LifeConfig(
     SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), boundaries_known=True), lambda moment: moment
 )
-step_life = jax.jit(lambda life: lives.step_life(SETTING, None, life))
+step = jax.jit(lambda life: lives.step(SETTING, None, life))
 close_window = jax.jit(lambda life: lives.close_window(SETTING, life))
-consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life, jnp.bool_(True)))
+consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life))
 
 
 def newborn() -> Life:
@@ -345,7 +347,7 @@ def shown(life: Life) -> list[Transition]:
 
 def after(life: Life, steps: int) -> Life:
     for _ in range(steps):
-        life = step_life(life)
+        life = step(life)
     return life
 
 

@@ -11,7 +11,8 @@ from jax import Array
 
 from remanence.agents import Agent
 from remanence.engine.life import ProbeInput
-from remanence.engine.probes import Truth, value_error, value_maps
+from remanence.engine.probes import value_error, value_maps
+from remanence.worlds.true_values import Truth
 
 
 def believer(*parts: str) -> Agent:

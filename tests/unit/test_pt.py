@@ -27,7 +27,7 @@ from conftest import (
     same,
     transition,
 )
-from remanence.agents import AT_SWITCH, Agent, PTState, pt_td, td
+from remanence.agents import AT_SWITCH, Agent, Hypers, PTState, pt_td, td
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot
@@ -64,7 +64,7 @@ def learn_all(agent: Agent, state: Any, hypers: Hypers, transitions: Transition)
 
 @partial(jax.jit, static_argnums=0)
 def consolidated(agent: Agent, state: PTState, hypers: Hypers) -> PTState:
-    return agent.consolidate(state, hypers, key_stub())
+    return agent.consolidate(state, hypers, key_stub(), True)
 
 
 def having_visited(agent: Agent, state: PTState, visits: list[int]) -> PTState:
@@ -94,7 +94,7 @@ def test_two_states_by_hand() -> None:
         state = agent.learn(state, hypers, step, key_stub())
         assert state.transient[:, 0].tolist() == expected
         assert state.permanent[:, 0].tolist() == [1, 2]
-    state = agent.consolidate(state, hypers, key_stub())
+    state = agent.consolidate(state, hypers, key_stub(), True)
     assert state.permanent[:, 0].tolist() == [1.375, 2.125]
     assert state.transient[:, 0].tolist() == [0.25, 0.125]
     assert int(rings.size(state.visited)) == 0

@@ -95,7 +95,7 @@ def test_a_chain_tells_the_same(frames: int, lengths: list[int], cut: bool) -> N
 def test_what_is_known_of_states_is_computed_anew(next_obs_storage: str) -> None:
     """Of every state that can be drawn, as such or as the next one."""
     replay, ring, boundaries_known = filled(1, [5, 6], bool, next_obs_storage=next_obs_storage)
-    fresh = replay.refresh(ring, lambda obs: jnp.sum(obs * 2.0, axis=(1, 2)), 4)
+    fresh = replay.refresh(ring, lambda obs: jnp.sum(obs * 2.0, axis=(1, 2)), 4, True)
     read = replay.read(fresh, jnp.arange(1, len(boundaries_known)))
     for cached, obs in ((read.cached, read.obs), (read.next_cached, read.next_obs)):
         np.testing.assert_array_equal(cached, 2.0 * np.asarray(obs).sum(axis=(1, 2)))

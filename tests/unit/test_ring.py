@@ -34,7 +34,7 @@ def write_down(notes: tuple[Array, Array], item: dict[str, Array], valid: Array)
 
 @jax.jit
 def listed(ring: Ring) -> tuple[Array, Array]:
-    return rings.fold(write_down, (jnp.zeros(rings.capacity(ring), jnp.int32), jnp.int32(0)), ring)
+    return rings.fold(write_down, (jnp.zeros(rings.capacity(ring), jnp.int32), jnp.int32(0)), ring, True)
 
 
 @given(capacity=st.sampled_from([1, 2, 5]), events=EVENTS)
@@ -98,10 +98,13 @@ def test_each_lane_folds_its_own_items_only() -> None:
 def test_lanes_are_told_which_readings_are_not_theirs() -> None:
     """The shorter lane is read as often as the longer one; `valid` is what tells them apart."""
 
-    def count_readings(count: Array) -> tuple[Array, Array]:
-        ring = Ring(jnp.zeros(6), count)
-        return rings.fold(lambda seen, _, valid: (seen[0] + 1, seen[1] + valid), (jnp.int32(0), jnp.int32(0)), ring)
+    def count_readings(count: Array, active: Array) -> tuple[Array, Array]:
+        ring, none = Ring(jnp.zeros(6), count), (jnp.int32(0), jnp.int32(0))
+        return rings.fold(lambda seen, _, valid: (seen[0] + 1, seen[1] + valid), none, ring, active)
 
-    readings, valid = jax.vmap(count_readings, axis_name=LANES)(jnp.array([1, 4]))
+    every_lane = jax.vmap(count_readings, axis_name=LANES)
+    readings, valid = every_lane(jnp.array([1, 4]), jnp.array([True, True]))
     assert readings.tolist() == [4, 4]
     assert valid.tolist() == [1, 4]
+    readings, _ = every_lane(jnp.array([1, 4]), jnp.array([True, False]))  # nobody waits for the inactive lane
+    assert readings.tolist() == [1, 1]

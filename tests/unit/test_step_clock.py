@@ -13,22 +13,24 @@ from jax import Array
 from remanence.agents import Agent
 from remanence.agents.base import AT_SWITCH, ConsolidateEvery
 from remanence.core.errors import UserError
-from remanence.core.types import Duration, Episodes, Hypers, Key, Steps, TaskObs, TimeStep, Transition
+from remanence.core.types import Duration, Episodes, Hypers, Key, ObsSpec, Steps, TaskObs, TimeStep, Transition
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.engine.probes import latest_returns
 from remanence.streams import Stream
+from remanence.worlds.base import World
 
 NOTES = 40
 
 
 @dataclass(frozen=True)
-class Ladder:
+class Ladder(World):
     """Climbs one rung per step and pays the task's reward; the top rung ends the episode. Observation: the rung."""
 
     rungs: int = 3
     discount: float = 0.5
     num_actions = 1
+    observation = ObsSpec((), "int32")
 
     def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
         del key, task
@@ -171,7 +173,7 @@ def test_agents_that_are_told_the_task_see_it() -> None:
         (3, Steps(8), None, "whole number of times into a segment of 8 steps; got 3"),
         (0, Steps(8), None, "got 0"),
         (2, Episodes(8), None, "counts episodes"),
-        (4, Steps(8), Episodes(2), "rhythm in steps"),
+        (4, Steps(8), Episodes(2), "every n steps"),
     ],
 )
 def test_clocks_that_do_not_fit_are_refused(

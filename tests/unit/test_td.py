@@ -63,8 +63,8 @@ def test_reset_starts_anew_and_plain_td_goes_on() -> None:
     weights = jnp.arange(25.0)[:, None]
     assert TD_RESET.consolidate_every == AT_SWITCH
     assert TD.consolidate_every is None
-    assert same(TD_RESET.consolidate(weights, HYPERS, key_stub()), jnp.zeros((25, 1)))
-    assert same(TD.consolidate(weights, HYPERS, key_stub()), weights)
+    assert same(TD_RESET.consolidate(weights, HYPERS, key_stub(), True), jnp.zeros((25, 1)))
+    assert same(TD.consolidate(weights, HYPERS, key_stub(), True), weights)
 
 
 def test_inspect_tells_the_value() -> None:

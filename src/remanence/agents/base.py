@@ -48,14 +48,16 @@ class Agent(NamedTuple):
     """Pure functions for one lane; all memory is in the agent's state.
 
     `learn` is called at every step of every lane, also while a lane waits for the others (`transition.valid` is False):
-    it must then return the state unchanged. `consolidate` is called by the loop every `consolidate_every`: at known task
-    boundaries, every k episodes or steps, or never.
+    it must then return the state unchanged. `consolidate` is called every `consolidate_every`: at known task boundaries, every k
+    episodes or steps, or never. An agent that loops over a count that depends on its data bounds the loop by
+    `max_over_lanes(count, active)`.
     """
 
     init: Callable[[Key, Any], AgentState]
     act: Callable[[AgentState, Any, Array, Key], Array]
     learn: Callable[[AgentState, Any, Transition, Key], AgentState]
-    consolidate: Callable[[AgentState, Any, Key], AgentState]
+    consolidate: Callable[[AgentState, Any, Key, Array | bool], AgentState]
+    """(state, hypers, key, active) -> state; where `active` [] is False the loop discards the result"""
     inspect: Callable[[AgentState, Array], dict[str, Array]]
     """(state, obs) -> the agent's values of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
     consolidate_every: ConsolidateEvery = None
@@ -63,8 +65,6 @@ class Agent(NamedTuple):
     """whether observations come as `TaskObs(obs, task)`: for baselines that know which task is live"""
     samples_dropped: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
-    workload: Callable[[AgentState], Array] = lambda _: jnp.int32(1)
-    """how long consolidation would take now, in any unit: lanes with much to do need not hold up the others"""
     policy_state: Callable[[AgentState], AgentState] = lambda state: state
     """the part of the state that `act` and `inspect` need: what a saved policy keeps; memories become ()"""
 

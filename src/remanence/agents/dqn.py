@@ -19,10 +19,11 @@ from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery
 from remanence.agents.behaviour import Behaviour
 from remanence.agents.composition import ValueComposition, separate_networks, single
 from remanence.agents.networks import Network
-from remanence.agents.replay import IMPLICIT, NONE, SEPARATE, Frame, join_frames, make_replay
+from remanence.agents.replay import IMPLICIT, NONE, SEPARATE, Frame, make_replay
 from remanence.agents.ring import Ring
 from remanence.agents.td import CONTROL, Problem
 from remanence.core.errors import UserError, unknown
+from remanence.core.frames import join_frames
 from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, TaskObs, Transition
@@ -215,7 +216,7 @@ def deep_agent(
             synced = transition.valid & (steps % training.target_every == 0)
             # Lanes that keep the same time pay for the copy only when it is made.
             target = jax.lax.cond(
-                max_over_lanes(synced.astype(jnp.int32)) > 0,
+                max_over_lanes(synced.astype(jnp.int32), transition.valid) > 0,
                 lambda: tree_where(synced, transient, state.target),
                 lambda: state.target,
             )
@@ -248,10 +249,10 @@ def deep_agent(
             age=jnp.where(transition.valid, jnp.where(going_on, state.age + 1, 0), state.age),
         )
 
-    def consolidate(state: DeepState, hypers: Hypers, key: Key) -> DeepState:
+    def consolidate(state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         k_permanent, k_reinit = jax.random.split(key)
         if parts.has_permanent:
-            state = update_permanent(state, hypers, k_permanent)
+            state = update_permanent(state, hypers, k_permanent, active)
         if forgetting.weights == REINIT:
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
         elif forgetting.weights == DECAY:
@@ -264,10 +265,10 @@ def deep_agent(
             state = state._replace(replay=rings.emptied(state.replay))
         elif use_cache:
             believe = partial(parts.permanent, state.permanent, state.transient)
-            state = state._replace(replay=replay.refresh(state.replay, believe, 4 * training.batch))
+            state = state._replace(replay=replay.refresh(state.replay, believe, 4 * training.batch, active))
         return state
 
-    def update_permanent(state: DeepState, hypers: Hypers, key: Key) -> DeepState:
+    def update_permanent(state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         """Trains the permanent part towards V^P as stored + V^T (Algorithm 4, lines 14 to 16), and empties D."""
         held = rings.size(state.visited)
         count = held // consolidation.batch
@@ -293,7 +294,7 @@ def deep_agent(
             return apply_gradient(permanent_optimizer, gradient, permanent, opt_state, hypers.permanent_lr, i < count)
 
         permanent, opt_state = jax.lax.fori_loop(
-            0, max_over_lanes(count), one_batch, (state.permanent, state.permanent_opt_state)
+            0, max_over_lanes(count, active), one_batch, (state.permanent, state.permanent_opt_state)
         )
         return state._replace(
             permanent=permanent,

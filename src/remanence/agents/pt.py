@@ -103,11 +103,14 @@ def permanent_transient(
             visited=visits.add(state.visited, transition),
         )
 
-    def consolidate(state: PTState, hypers: Hypers, key: Key) -> PTState:
+    def consolidate(state: PTState, hypers: Hypers, key: Key, active: Array | bool) -> PTState:
         """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
         del key
+        permanent = visits.permanent_update(
+            state.visited, state.permanent, state.transient, hypers.permanent_lr, active
+        )
         return PTState(
-            permanent=visits.permanent_update(state.visited, state.permanent, state.transient, hypers.permanent_lr),
+            permanent=permanent,
             transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
             visited=visits.after_consolidation(state.visited),
             dropped=state.dropped + visits.dropped(state.visited),
@@ -126,5 +129,4 @@ def permanent_transient(
         consolidate_every,
         samples_dropped=lambda state: state.dropped,
         policy_state=lambda state: state._replace(visited=(), dropped=()),
-        workload=lambda state: visits.workload(state.visited),
     )

@@ -19,6 +19,7 @@ from jax.typing import ArrayLike
 from remanence.agents import ring as rings
 from remanence.agents.ring import Ring
 from remanence.core.errors import UserError, unknown
+from remanence.core.frames import join_frames
 from remanence.core.masking import max_over_lanes
 from remanence.core.types import Key
 
@@ -75,7 +76,7 @@ class Replay(NamedTuple):
     sample: Callable[[Ring, Key, int], Sample]
     read: Callable[[Ring, Array], Sample]
     """(ring, ages [batch]) -> those transitions; age 0 is the oldest"""
-    refresh: Callable[[Ring, Callable[[Array], Any], int], Ring]
+    refresh: Callable[[Ring, Callable[[Array], Any], int, Array | bool], Ring]
     """(ring, inputs [block, *input] -> what is known of these states, block) -> ring with all of that computed anew"""
 
 
@@ -172,7 +173,7 @@ def make_replay(
         choose = draw if replace else draw_distinct
         return gather(ring, skipped + choose(key, rings.size(ring) - skipped, batch))
 
-    def refresh(ring: Ring, believe: Callable[[Array], Any], block: int) -> Ring:
+    def refresh(ring: Ring, believe: Callable[[Array], Any], block: int, active: Array | bool) -> Ring:
         states = rings.size(ring) + implicit
 
         def some(i: Array, ring: Ring) -> Ring:
@@ -185,15 +186,9 @@ def make_replay(
                 items[name] = {**items[name], "cached": fresh}
             return ring._replace(items=items)
 
-        return jax.lax.fori_loop(0, max_over_lanes(-(-states // block)), some, ring)
+        return jax.lax.fori_loop(0, max_over_lanes(-(-states // block), active), some, ring)
 
     return Replay(begin, add, sample, gather, refresh)
-
-
-def join_frames(stack: Array) -> Array:
-    """[..., frames, *rest, channels] -> [..., *rest, frames · channels], for a batch: the first axis is the batch."""
-    moved = jnp.moveaxis(stack, 1, -2)
-    return moved.reshape(*moved.shape[:-2], moved.shape[-2] * moved.shape[-1])
 
 
 def draw(key: Key, size: Array, batch: int) -> Array:

@@ -55,17 +55,17 @@ def read(ring: Ring, age: Array) -> Any:
     return jax.tree.map(lambda leaf: leaf[slot], ring.items)
 
 
-def fold(update: Callable[[Any, Any, Array], Any], start: Any, ring: Ring) -> Any:
-    """Reads the ring once, oldest item first: `state = absorb(state, item, real)` for each.
+def fold(update: Callable[[Any, Any, Array], Any], start: Any, ring: Ring, active: Array | bool) -> Any:
+    """Reads the ring once, oldest item first: `state = update(state, item, valid)` for each.
 
-    Lanes hold different numbers of items. All read as many as the fullest one, and `update` must leave its state alone
+    Lanes hold different numbers of items. All read as many as the fullest active one, and `update` must leave its state alone
     when `valid` is False: selecting between old and new state for each item would copy whole tables.
     """
 
     def body(age: Array, state: Any) -> Any:
         return update(state, read(ring, age), age < size(ring))
 
-    return jax.lax.fori_loop(0, max_over_lanes(size(ring)), body, start)
+    return jax.lax.fori_loop(0, max_over_lanes(size(ring), active), body, start)
 
 
 def emptied(ring: Ring) -> Ring:

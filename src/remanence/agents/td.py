@@ -53,7 +53,8 @@ def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) 
         del key
         return td_update(problem, value, weights, hypers.lr, transition)
 
-    def consolidate(weights: Any, hypers: Hypers, key: Key) -> Any:
+    def consolidate(weights: Any, hypers: Hypers, key: Key, active: Array | bool) -> Any:
+        del active
         return init(key, hypers) if reset else weights
 
     def inspect(weights: Any, obs: Array) -> dict[str, Array]:

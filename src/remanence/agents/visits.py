@@ -24,10 +24,10 @@ class VisitMemory(NamedTuple):
 
     init: Callable[[Key], Any]
     add: Callable[[Any, Transition], Any]
-    permanent_update: Callable[[Any, Any, Any, float | Array], Any]  # (visits, permanent, transient, lr) -> permanent
+    permanent_update: Callable[[Any, Any, Any, float | Array, Array | bool], Any]
+    """(visits, permanent, transient, lr, active) -> permanent"""
     after_consolidation: Callable[[Any], Any]  # what is left after consolidation
     dropped: Callable[[Any], Array]  # how many visits could not be kept
-    workload: Callable[[Any], Array]  # how long `permanent_update` would take now
 
 
 def visit_counts(problem: Problem, value: Value) -> VisitMemory:
@@ -48,7 +48,8 @@ def visit_counts(problem: Problem, value: Value) -> VisitMemory:
         once = jnp.where(transition.valid, 1.0, 0.0)
         return value.add_scaled_gradient(visits, transition.obs, problem.output(transition.action), once)
 
-    def permanent_update(visits: Any, permanent: Any, transient: Any, lr: float | Array) -> Any:
+    def permanent_update(visits: Any, permanent: Any, transient: Any, lr: float | Array, active: Array | bool) -> Any:
+        del active
         return closed_form_step(permanent, permanent + transient, visits, lr)
 
     return VisitMemory(
@@ -57,7 +58,6 @@ def visit_counts(problem: Problem, value: Value) -> VisitMemory:
         permanent_update=permanent_update,
         after_consolidation=jnp.zeros_like,
         dropped=lambda _: jnp.int32(0),
-        workload=lambda _: jnp.int32(1),
     )
 
 
@@ -75,7 +75,7 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
     def add(ring: Ring, transition: Transition) -> Ring:
         return rings.append(ring, (transition.obs, problem.output(transition.action)), transition.valid)
 
-    def permanent_update(ring: Ring, permanent: Any, transient: Any, lr: float | Array) -> Any:
+    def permanent_update(ring: Ring, permanent: Any, transient: Any, lr: float | Array, active: Array | bool) -> Any:
         before = permanent  # frozen: the targets do not move during the pass
 
         def update_one(permanent: Any, visit: tuple[Array, Array], valid: Array) -> Any:
@@ -84,7 +84,7 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
             error = permanent_error(target, value.apply(permanent, obs)[output])
             return value.add_scaled_gradient(permanent, obs, output, jnp.where(valid, lr * error, 0.0))
 
-        return rings.fold(update_one, permanent, ring)
+        return rings.fold(update_one, permanent, ring, active)
 
     return VisitMemory(
         init=lambda _: rings.make_ring((example_obs, np.int8(0)), capacity),
@@ -93,5 +93,4 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
         after_consolidation=rings.emptied if clear else lambda ring: ring,
         # A buffer that is never cleared is meant to keep the newest visits only: nothing is lost there.
         dropped=rings.overwritten if clear else lambda _: jnp.int32(0),
-        workload=rings.size,
     )

@@ -25,14 +25,14 @@ from remanence.agents.networks import Network, mlp, stacked
 from remanence.agents.td import CONTROL
 from remanence.bench.measure import Report, Row, peak_memory
 from remanence.core.tree_utils import tree_nbytes
-from remanence.core.types import Key, Steps, TimeStep
+from remanence.core.types import Key, ObsSpec, Steps, TimeStep
 from remanence.engine.lanes import Driver, Progress
 from remanence.engine.life import LifeConfig
 from remanence.experiments.base import Plan
 from remanence.experiments.deep import control_head, rooms_trunk
 from remanence.runs.jobs import make_driver
 from remanence.streams import Stream
-from remanence.worlds import TWO_ROOMS_TASKS, Rooms, two_rooms
+from remanence.worlds import TWO_ROOMS_TASKS, Rooms, World, two_rooms
 
 LANES, BATCH = 4, 64
 STEPS, ROUND = 1200, 50
@@ -41,12 +41,16 @@ MATRIX = 2048
 
 
 @dataclass(frozen=True)
-class Noise:
+class Noise(World):
     """Binary frames of the size of Jelly Bean World's, drawn at random: a world that costs next to nothing."""
 
     bits: int = 363
     discount: float = 0.9
     num_actions = 4
+
+    @property
+    def observation(self) -> ObsSpec:
+        return ObsSpec((self.bits,), "bool")
 
     def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
         del task
@@ -64,7 +68,7 @@ def run(progress: Callable[[str], None]) -> Report:
     rows = [Row(f"matrix product {MATRIX}×{MATRIX}, all cores", peak / 1e9, "GFLOP/s")]
     jelly, rooms, noise = mlp((1452,), (256, 128, 64), 4), two_rooms(), Noise()
     training = Training("adam", BATCH, replay=8000, target_every=200, frames=4)
-    trunk = rooms_trunk(rooms.obs_shape[-1])
+    trunk = rooms_trunk(rooms.observation.shape[-1])
     head = control_head(trunk.output[0], rooms.num_actions)
     small = stacked(trunk, head)
     here = Training("adam", BATCH, replay=100_000, target_every=200)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numba import njit, prange
 
-from remanence.engine.probes import Truth
 from remanence.streams import Stream
 from remanence.worlds import CornerGrid
+from remanence.worlds.true_values import Truth
 
 BUFFER = 4_096  # visited states kept for consolidation; 50 episodes visit 825 ± 95
 

@@ -27,13 +27,12 @@ from remanence.bench.measure import Lap, Report, Result, Row, peak_memory, race,
 from remanence.core import backend
 from remanence.core.types import Hypers
 from remanence.engine.lanes import Driver
-from remanence.engine.probes import Truth
 from remanence.experiments import get
 from remanence.experiments.base import PAPER, Contender, Plan
 from remanence.experiments.prediction import CURRENT
 from remanence.runs.jobs import make_driver, settings
 from remanence.worlds import CornerGrid
-from remanence.worlds.true_values import corner_grid_truth
+from remanence.worlds.true_values import Truth, corner_grid_truth
 
 MIN_LANES = 2_000  # of a sweep
 ROUNDS = 3

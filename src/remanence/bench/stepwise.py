@@ -13,9 +13,9 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from remanence.engine.probes import Truth
 from remanence.streams import Stream
 from remanence.worlds import CornerGrid
+from remanence.worlds.true_values import Truth
 
 
 class Grid:

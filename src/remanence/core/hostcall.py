@@ -1,25 +1,32 @@
 """Calls an ordinary Python function from inside a compiled program, once per step and device, at little cost.
 
-`jax.pure_callback` turns every argument into a jax array and back: 150 to 400 µs per call, several times that with two devices.
-XLA's foreign function interface hands over plain addresses instead. Here its C structures are written down for `ctypes`
-(as of version 0.3 of the interface; fields are only ever added at their ends), and arguments become numpy arrays where they
-lie: 30 µs. On other platforms than CPU, `pure_callback` does the same.
+The functions have effects, so both ways to call them are ones that JAX never repeats or drops. `io_callback` turns every argument
+into a jax array and back: 150 to 400 µs per call, several times that with two devices. XLA's foreign function interface hands
+over plain addresses instead. Here its C structures are written down for `ctypes`, as of the versions in `VERSIONS`, and arguments
+become numpy arrays without a copy: 30 µs. On other platforms than CPU, or where XLA has another version of the interface, functions
+are called by `io_callback`.
 """
 
 from __future__ import annotations
 
 import ctypes
 import math
+import threading
+import warnings
 from collections.abc import Callable, Iterator
 from ctypes import POINTER, Structure, c_char_p, c_int, c_int64, c_size_t, c_uint32, c_void_p
+from functools import cache
 from typing import Any
 
 import jax
 import numpy as np
 from jax import Array
+from jax.experimental import io_callback
 
 HostFunction = Callable[..., None]  # (*arguments, *results to be written), all of them arrays
 
+# Versions (major, minor) of the interface that our structures describe.
+VERSIONS = ((0, 3),)
 # XLA's numbers of the types we use.
 _TYPES = {1: ctypes.c_bool, 2: ctypes.c_int8, 4: ctypes.c_int32, 6: ctypes.c_uint8, 11: ctypes.c_float}
 _INTERNAL_ERROR = 13
@@ -93,39 +100,100 @@ class _Frame(Structure):
 
 
 _Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
+_lock = threading.Lock()
 _registered: dict[str, Any] = {}  # handlers must live as long as the programs that call them
 
 
 def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any:
     """The result of `function`, a module's own, known to compiled programs by its name.
 
-    The argument is an array, the result one of the form `result` or, if that is a sequence, several: of bits, bytes, int32 or
-    float32. Under `vmap`, the function is called once with a leading axis. It may have effects: it is called once each
-    time the program comes by, as its result is used.
+    The argument is an array, the result one of the shape and dtype `result` or, if that is a sequence, several: of bool, uint8,
+    int32 or float32. Under `vmap`, the function is called once with a leading axis. It may have effects: it is called once each
+    time the program gets there, whether its result is used or not. Order is guaranteed only where a call needs another's result.
     """
-    if jax.default_backend() != "cpu":
-
-        def plain(given: Any) -> Any:
-            given = np.asarray(given)
-            lanes = given.shape[: given.ndim - argument.ndim]
-            out = jax.tree.map(lambda form: np.empty((*lanes, *form.shape), form.dtype), result)
-            function(given, *jax.tree.leaves(out))
-            return out
-
-        return jax.pure_callback(plain, result, argument, vmap_method="broadcast_all")
-    if name not in _registered:
-        _registered[name] = _register(name, function)
+    if jax.default_backend() != "cpu" or not _interface_known():
+        return _by_io_callback(function, result, argument)
+    with _lock:
+        if name not in _registered:
+            _registered[name] = _register(name, function)
     return jax.ffi.ffi_call(name, result, vmap_method="broadcast_all", has_side_effect=True)(argument)
+
+
+def _by_io_callback(function: HostFunction, result: Any, argument: Array) -> Any:
+    """`io_callback` itself maps by calling the function lane by lane; this calls it once for all lanes."""
+
+    def on_host(given: Any) -> Any:
+        out = jax.tree.map(lambda form: np.empty(form.shape, form.dtype), result)
+        function(np.asarray(given), *jax.tree.leaves(out))
+        return out
+
+    @jax.custom_batching.custom_vmap
+    def once(given: Array) -> Any:
+        return io_callback(on_host, result, given)
+
+    @once.def_vmap
+    def once_for_all(lanes: int, _: list[bool], given: Array) -> Any:
+        mapped = jax.tree.map(lambda form: jax.ShapeDtypeStruct((lanes, *form.shape), form.dtype), result)
+        return _by_io_callback(function, mapped, given), jax.tree.map(lambda _: True, result)
+
+    return once(argument)
+
+
+@cache
+def _interface_known() -> bool:
+    """Whether XLA's interface is one that our structures describe; warns once if it is not."""
+    found = _interface_version()
+    if found in VERSIONS:
+        return True
+    known = " or ".join(f"{major}.{minor}" for major, minor in VERSIONS)
+    version = "has structures of an unknown size" if found is None else f"is version {found[0]}.{found[1]}"
+    warnings.warn(
+        f"XLA's foreign function interface {version}, remanence knows version {known}: environments outside of the compiled "
+        f"program are called by io_callback instead. Results are the same, steps take longer (jax {jax.__version__})",
+        stacklevel=2,
+    )
+    return False
+
+
+def _interface_version() -> tuple[int, int] | None:
+    """(major, minor), as XLA tells a function that is registered; None if its structures are smaller than ours."""
+    found: list[tuple[int, int] | None] = []
+
+    @_Handler
+    def ask(at: Any) -> None:
+        found.append(_version(at.contents))
+        _answer_metadata(at.contents)
+
+    _hand_over("remanence_version", ask)
+    _registered["remanence_version"] = ask
+    return found[0] if found else None
+
+
+def _version(frame: _Frame) -> tuple[int, int] | None:
+    """The version of the interface that made a call; None if its structures are smaller than ours."""
+    if frame.struct_size < ctypes.sizeof(_Frame) or not frame.interface:
+        return None
+    interface = frame.interface.contents
+    if interface.struct_size < ctypes.sizeof(_Interface) or interface.version.struct_size < ctypes.sizeof(_Version):
+        return None
+    return interface.version.major, interface.version.minor
+
+
+def _answer_metadata(frame: _Frame) -> bool:
+    """On registration XLA asks for the version we speak: its own. Whether this was such a call."""
+    if not frame.extension or frame.extension.contents.type != _METADATA:
+        return False
+    extension = ctypes.cast(frame.extension, POINTER(_MetadataExtension)).contents
+    ours, theirs = extension.metadata.contents.version, frame.interface.contents.version
+    ours.major, ours.minor = theirs.major, theirs.minor
+    return True
 
 
 def _register(name: str, function: HostFunction) -> Any:
     @_Handler
     def handler(at: Any) -> int | None:
         frame = at.contents
-        if frame.extension and frame.extension.contents.type == _METADATA:  # XLA asks which version we speak
-            extension = ctypes.cast(frame.extension, POINTER(_MetadataExtension)).contents
-            ours, theirs = extension.metadata.contents.version, frame.interface.contents.version
-            ours.major, ours.minor = theirs.major, theirs.minor
+        if _answer_metadata(frame):
             return None
         try:
             function(*_arrays(frame.arguments), *_arrays(frame.results))
@@ -135,10 +203,14 @@ def _register(name: str, function: HostFunction) -> Any:
             return frame.interface.contents.make_error(ctypes.byref(details))
         return None
 
+    _hand_over(name, handler)
+    return handler
+
+
+def _hand_over(name: str, handler: Any) -> None:
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
     jax.ffi.register_ffi_target(name, capsule(ctypes.cast(handler, c_void_p).value, None, None), platform="cpu")
-    return handler
 
 
 def _arrays(buffers: _Buffers) -> Iterator[np.ndarray]:

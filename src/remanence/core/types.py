@@ -68,11 +68,12 @@ class EnvSpec:
 class TimeStep(NamedTuple):
     """The world's answer to an action."""
 
-    obs: Array  # [*obs]  the next observation; the world never resets itself
+    obs: Array  # [*obs]  where the action led
     reward: Array  # []
-    discount: Array  # []  the world's discount factor; 0 only if the episode terminated
-    last: Array  # []  the episode ends here: terminated or truncated
-    begun: Array | None = None  # [*obs]  first observation of the next episode, from worlds that reset themselves
+    discount: Array  # []  the world's discount factor, and 0 only if the episode truly terminated
+    last: Array  # []  the episode ends here, for whatever reason
+    reset_obs: Array | None = None
+    """[*obs] what the agent sees next, from worlds that reset themselves: the first of a new episode after `last`, else `obs`"""
 
 
 class TaskObs(NamedTuple):

@@ -4,11 +4,11 @@ Functions here are written for one lane; `lanes.py` runs many. Every lane keeps 
 of a lane is a function of its key and those clocks alone. So what a lane does depends neither on the lanes beside it nor on
 how a run is cut into rounds and chunks.
 
-Two clocks. Where a stream's span is counted in episodes, a *page* of the record is an episode. Where it is counted in steps, a page
-is a window of steps: episodes, if the world has any, begin anew in the middle of it, and lanes keep the same time.
+Two clocks. Where a stream counts its segments in episodes, a *window* of the record is an episode. Where it counts steps, a window
+is a number of steps: episodes, if the world has any, end and begin in the middle of it, and all lanes are at the same step.
 
-A lane *rests* when a page is full or its agent is due to consolidate. Rare and heavy work is done for resting lanes
-between rounds of steps (`close_window`, `consolidate`): inside a step it would be paid by all lanes at every step.
+A lane *waits* when its window is full or its agent is due to consolidate; otherwise it is *active*. Rare and heavy work is done
+for waiting lanes between rounds of steps (`close_window`, `consolidate`): inside a step all lanes would pay for it at every step.
 """
 
 from __future__ import annotations
@@ -22,13 +22,11 @@ from jax import Array
 
 from remanence.agents.base import AT_SWITCH, Agent
 from remanence.core.errors import UserError
-from remanence.core.masking import active_mask
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import (
     AgentState,
     Duration,
     Episodes,
-    Hypers,
     Key,
     Steps,
     TaskObs,
@@ -37,7 +35,7 @@ from remanence.core.types import (
     WorldState,
 )
 from remanence.streams import Stream
-from remanence.worlds.base import World, is_endless, resets_itself
+from remanence.worlds.base import HostedWorld, World
 
 NO_EPISODE = 2**31 - 1  # a number no episode will ever have
 # Over how many episodes returns are averaged, and how slowly a moving average forgets.
@@ -87,13 +85,13 @@ class Life(NamedTuple):
     step: Array  # [] steps lived
     episode: Array  # [] episodes finished
     consolidations: Array  # [] consolidations done
-    ended: Array  # [] the page is full (an episode is over), the next one has not begun
+    ended: Array  # [] the window is full (an episode is over) and not yet closed
     waiting: Array  # [] the lane waits
-    finished: EpisodeStats | None  # None where pages are episodes
+    finished: EpisodeStats | None  # None where windows are episodes
 
 
 class ProbeInput(NamedTuple):
-    """What a probe sees at the end of a page: of an episode, or of a window of steps."""
+    """What a probe sees at the end of a window: an episode, or a number of steps."""
 
     agent: AgentState
     task_id: Array  # [] the task that was live
@@ -102,7 +100,7 @@ class ProbeInput(NamedTuple):
     world: WorldState = None
 
 
-Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; recorded once per page
+Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; recorded once per window
 
 
 class LifeConfig(NamedTuple):
@@ -113,9 +111,9 @@ class LifeConfig(NamedTuple):
     stream: Stream
     probe: Probe
     max_steps: int | None = None
-    """a lane that needs more is stopped: values that explode can keep an agent in one episode for ever"""
+    """a lane that needs more is stopped: an agent whose values diverge may never end an episode"""
     window: int = 1
-    """steps per page, where the clock counts steps"""
+    """steps per window, where the stream counts steps"""
 
     @property
     def by_steps(self) -> bool:
@@ -123,30 +121,37 @@ class LifeConfig(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """How many pages a life has: episodes, or windows of steps."""
+        """How many windows a life has."""
         return self.stream.windows(self.window)
 
     @property
     def consolidate_every(self) -> Duration | None:
-        """The span between two consolidations."""
+        """How much passes between two consolidations."""
         if self.agent.consolidate_every == AT_SWITCH:
             return self.stream.segment_length
         return self.agent.consolidate_every  # type: ignore[return-value]
 
     def check(self) -> None:
         """Refuses combinations that could only be a mistake."""
+        if not isinstance(self.world, World):
+            raise UserError(
+                f"a world derives from remanence.worlds.World; {type(self.world).__name__} does not (see docs/own/world.md)"
+            )
+        if isinstance(self.world, HostedWorld) and not (self.world.endless or self.world.resets_itself):
+            raise UserError(f"a hosted world is endless or resets itself; {type(self.world).__name__} is neither")
         if self.window < 1 or (self.by_steps and self.stream.segment_length.count % self.window):
             raise UserError(
-                f"a window must fit a whole number of times into a segment of {self.stream.segment_length.count} steps; got {self.window}"
+                f"a window must fit a whole number of times into a segment of {self.stream.segment_length.count} steps; "
+                f"got {self.window}"
             )
         if not self.by_steps and self.window != 1:
             raise UserError("windows are for streams that count steps: this one counts episodes")
         if self.by_steps and isinstance(self.consolidate_every, Episodes):
-            raise UserError("this stream counts steps: give the agent a rhythm in steps, not in episodes")
+            raise UserError("this stream counts steps: let the agent consolidate every n steps, not episodes")
         if self.agent.consolidate_every == AT_SWITCH and not (self.stream.boundaries_known or self.agent.task_aware):
             raise UserError(
-                "this agent consolidates at switches, but the stream does not tell of them: "
-                "give the agent a rhythm in episodes or steps"
+                "this agent consolidates at task boundaries, but this stream does not reveal them: "
+                "let it consolidate every n episodes or steps"
             )
         if self.consolidate_every is not None and self.consolidate_every.count < 1:
             raise UserError(
@@ -154,12 +159,12 @@ class LifeConfig(NamedTuple):
             )
 
 
-def init_life(setting: LifeConfig, hypers: Hypers, key: Key) -> Life:
+def init_life(setting: LifeConfig, hypers: Any, key: Key) -> Life:
     """A life before its first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
     k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
     world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0), k_tasks))
-    newborn = Life(
+    life = Life(
         keys=Keys(k_steps, k_resets, k_consolidations, k_tasks),
         agent=setting.agent.init(k_agent, hypers),
         world=world,
@@ -172,11 +177,11 @@ def init_life(setting: LifeConfig, hypers: Hypers, key: Key) -> Life:
         waiting=jnp.bool_(False),
         finished=_none_finished() if setting.by_steps else None,
     )
-    return newborn._replace(waiting=is_due(setting, newborn))
+    return life._replace(waiting=is_due(setting, life))
 
 
-def step_life(setting: LifeConfig, hypers: Hypers, life: Life) -> Life:
-    """One step: act, see what happens, learn. A resting lane goes through the motions and changes nothing."""
+def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
+    """One step: act, see what happens, learn. A lane that waits computes the same, and nothing of it is kept."""
     agent, world, stream = setting.agent, setting.world, setting.stream
     active = ~life.waiting
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
@@ -188,10 +193,12 @@ def step_life(setting: LifeConfig, hypers: Hypers, life: Life) -> Life:
         return TaskObs(obs, stream.task_id(segment, life.keys.tasks)) if agent.task_aware else obs
 
     action = agent.act(life.agent, hypers, show(life.obs), k_act)
-    with active_mask(active):
+    if isinstance(world, HostedWorld):
+        world_state, seen = world.step_active(k_world, life.world, action, task, active)
+    else:
         world_state, seen = world.step(k_world, life.world, action, task)
     completed = seen.last
-    if setting.by_steps and stream.truncate_on_switch:  # cut off, not ended: what follows is still worth something
+    if setting.by_steps and stream.truncate_on_switch:  # truncated, not terminated: the discount stays
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.segment_length.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, valid=active)
     agent_state = agent.learn(life.agent, hypers, transition, k_learn)
@@ -199,7 +206,7 @@ def step_life(setting: LifeConfig, hypers: Hypers, life: Life) -> Life:
     moved = life._replace(
         agent=agent_state,
         world=tree_where(active, world_state, life.world),
-        obs=jnp.where(active, seen.obs if seen.begun is None else seen.begun, life.obs),
+        obs=jnp.where(active, seen.obs if seen.reset_obs is None else seen.reset_obs, life.obs),
         tally=tree_where(active, _add(life.tally, seen.reward, world.discount), life.tally),
         step=life.step + active,
     )
@@ -208,7 +215,7 @@ def step_life(setting: LifeConfig, hypers: Hypers, life: Life) -> Life:
             finished=tree_where(active, _count(life.finished, seen, completed), life.finished),
             ended=life.ended | (active & (moved.step % setting.window == 0)),
         )
-        if not is_endless(world):
+        if not world.endless:
             moved = _begin_episode(setting, moved, active & seen.last)
     else:
         moved = moved._replace(ended=life.ended | (active & seen.last))
@@ -216,7 +223,7 @@ def step_life(setting: LifeConfig, hypers: Hypers, life: Life) -> Life:
 
 
 def close_window(setting: LifeConfig, life: Life) -> Life:
-    """Begins a new page where one is full, and lets the lane go on unless it must consolidate or is over."""
+    """Closes a full window, and makes the lane active again unless it must consolidate or is done."""
     following = life if setting.by_steps else _begin_episode(setting, life, life.ended)
     following = following._replace(tally=tree_where(life.ended, _blank_tally(), life.tally), ended=jnp.bool_(False))
     if life.finished is not None:
@@ -226,21 +233,20 @@ def close_window(setting: LifeConfig, life: Life) -> Life:
 
 
 def _begin_episode(setting: LifeConfig, life: Life, over: Array) -> Life:
-    """Puts the world back to a start where an episode is over."""
+    """Resets the world where an episode is over."""
     following = life._replace(episode=life.episode + over)
-    if resets_itself(setting.world):
+    if setting.world.resets_itself:
         return following
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
     world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following), life.keys.tasks))
     return following._replace(world=tree_where(over, world, life.world), obs=jnp.where(over, obs, life.obs))
 
 
-def consolidate(setting: LifeConfig, hypers: Hypers, life: Life, mask: Array) -> Life:
-    """Lets the agent consolidate if it is due and invited. Nothing is consolidated after the last task."""
-    due = mask & is_due(setting, life) & ~life.ended & ~is_done(setting, life)
+def consolidate(setting: LifeConfig, hypers: Any, life: Life) -> Life:
+    """Lets the agent consolidate if it is due. Nothing is consolidated after the last task."""
+    due = is_due(setting, life) & ~life.ended & ~is_done(setting, life)
     key = jax.random.fold_in(life.keys.consolidations, life.consolidations)
-    with active_mask(due):
-        agent = setting.agent.consolidate(life.agent, hypers, key)
+    agent = setting.agent.consolidate(life.agent, hypers, key, due)
     consolidated = life._replace(
         agent=tree_where(due, agent, life.agent),
         consolidations=life.consolidations + due,
@@ -249,25 +255,25 @@ def consolidate(setting: LifeConfig, hypers: Hypers, life: Life, mask: Array) ->
 
 
 def moment(setting: LifeConfig, life: Life) -> ProbeInput:
-    """What there is to measure at the end of the page under way."""
-    lived = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of its last step
-    task_id = setting.stream.task_id(_segment(setting, lived), life.keys.tasks)
+    """What there is to measure at the end of the current window."""
+    before = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of the last step
+    task_id = setting.stream.task_id(_segment(setting, before), life.keys.tasks)
     return ProbeInput(life.agent, task_id, life.tally, life.finished, life.world)
 
 
 def windows(setting: LifeConfig, life: Life) -> Array:
-    """How many pages are full and turned."""
+    """How many windows are closed."""
     return life.step // setting.window - life.ended if setting.by_steps else life.episode
 
 
 def is_done(setting: LifeConfig, life: Life) -> Array:
-    """Whether the life is lived, or may not go on."""
-    lived = windows(setting, life) >= setting.windows
-    return lived if setting.max_steps is None else lived | (life.step >= setting.max_steps)
+    """Whether all windows are closed, or the lane is stopped at `max_steps`."""
+    complete = windows(setting, life) >= setting.windows
+    return complete if setting.max_steps is None else complete | (life.step >= setting.max_steps)
 
 
 def is_due(setting: LifeConfig, life: Life) -> Array:
-    """Whether the agent has lived through its period and not yet consolidated."""
+    """Whether it is time for the agent's next consolidation."""
     if setting.consolidate_every is None:
         return jnp.bool_(False)
     clock = life.step if isinstance(setting.consolidate_every, Steps) else life.episode + setting.consolidate_every.lead

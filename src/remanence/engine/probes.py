@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,17 +9,7 @@ from jax import Array
 
 from remanence.agents.base import Agent
 from remanence.engine.life import LAST_EPISODES, Probe, ProbeInput
-
-
-@dataclass(frozen=True)
-class Truth:
-    """True values at evaluation points, for every task."""
-
-    points: np.ndarray  # [points, *obs]
-    values: np.ndarray  # [tasks, points]
-    weights: np.ndarray  # [points] of the squared error on the current task; they sum to 1
-    final: np.ndarray  # [points] where episodes end: the value is 0 by definition, whatever a value function says there
-    standard_error: np.ndarray | None = None  # [tasks, points], where the values were estimated
+from remanence.worlds.true_values import Truth
 
 
 def value_error(agent: Agent, truth: Truth) -> Probe:

@@ -10,7 +10,7 @@ import polars as pl
 
 from remanence.agents.base import Agent
 from remanence.engine.life import Probe
-from remanence.engine.probes import Truth, value_maps
+from remanence.engine.probes import value_maps
 from remanence.experiments.base import PAPER, SMOKE, Experiment
 from remanence.experiments.figure2 import EXPERIMENTS as PANELS
 from remanence.experiments.figure2 import GRID, SQUARE, TRUTH_EPISODES, corner_grid_stream
@@ -19,7 +19,7 @@ from remanence.report.panels.heatmaps import evolution, lattice
 from remanence.results.claims import Claim, claim, is_negative
 from remanence.results.store import Results
 from remanence.runs.plan import Plan, shrink
-from remanence.worlds.true_values import continuous_grid_truth, corner_grid_truth
+from remanence.worlds.true_values import Truth, continuous_grid_truth, corner_grid_truth
 
 EVOLUTION_WINDOWS = (1, 50, 51, 75, 100, 101, 200, 201, 450, 500)
 

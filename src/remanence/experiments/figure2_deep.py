@@ -14,8 +14,7 @@ from remanence.experiments.figure2 import GRID
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, claims, figures
 from remanence.runs.plan import Plan, shrink
 from remanence.streams import RandomOrder, Stream, cyclic
-from remanence.worlds import ITEM_ROOMS_TASKS, item_rooms
-from remanence.worlds import CornerGrid as PictureGrid
+from remanence.worlds import ITEM_ROOMS_TASKS, PictureGrid, item_rooms
 from remanence.worlds.true_values import corner_grid_truth, rooms_truth
 
 IMAGE_TASKS = 10 * GOAL_REWARDS  # "to diminish the noise due to the random initialization"

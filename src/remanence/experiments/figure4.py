@@ -76,7 +76,6 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
         probe=returns,
         truth={"method": "value iteration"},
         max_steps=MAX_STEPS,
-        meet_at=0.5 if released else 0.2,
     )
 
 

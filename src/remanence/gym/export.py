@@ -75,8 +75,8 @@ def space_of(world: World, task: Task) -> spaces.Space:
         return spaces.Box(0, 1, obs.shape, np.uint8)
     if np.issubdtype(obs.dtype, np.floating):
         return spaces.Box(-np.inf, np.inf, obs.shape, obs.dtype)
-    if not obs.shape and hasattr(world, "num_states"):
-        return spaces.Discrete(world.num_states)  # type: ignore[attr-defined]
+    if world.observation.num_states:
+        return spaces.Discrete(world.observation.num_states)
     limits = np.iinfo(obs.dtype)
     return spaces.Box(limits.min, limits.max, obs.shape, obs.dtype)  # type: ignore[arg-type]
 

@@ -1,7 +1,6 @@
-"""Environments that only exist outside of the compiled program, for the engine: the loop calls out to them at every step.
+"""Gymnasium environments for the engine: they exist outside of the compiled program, and the loop calls them at every step.
 
-A *company* keeps the environments of some lanes; the program knows a company and its lanes by number. Who keeps company with
-Gymnasium environments: `own/player.py`.
+A *pool* has the environments of several lanes; the program knows a pool and its lanes by number. See `gym/pool.py`.
 """
 
 from __future__ import annotations
@@ -19,59 +18,59 @@ from jax import Array
 
 from remanence.core import hostcall
 from remanence.core.errors import UserError
-from remanence.core.masking import is_active
-from remanence.core.types import Key, Task, TimeStep
+from remanence.core.types import Key, ObsSpec, Task, TimeStep
+from remanence.worlds.base import HostedWorld
 
 
 class HostStep(NamedTuple):
-    """What became of one action, as numpy arrays and numbers."""
+    """The result of one action, as numpy arrays and numbers."""
 
     obs: np.ndarray  # [*obs]  where it led
     reward: float
     discount: float  # 0 at a true end
     last: bool
-    begun: np.ndarray  # [*obs]  what to act on next: the first observation of the next episode where one has ended
+    reset_obs: np.ndarray  # [*obs]  what to act on next: a new episode's first observation after `last`, else obs
 
 
-class EnvPool_(Protocol):
-    """The environments of some lanes."""
+class Pool(Protocol):
+    """The environments of several lanes."""
 
     def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
         """A lane's number and first observation, for each seed."""
         ...
 
     def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
-        """One step of these lanes, which have taken so many before; one that comes twice or too early is an error."""
+        """One step of these lanes, which have taken `times` steps before; one that comes twice or too early is an error."""
         ...
 
     def leave(self, lane: int) -> None:
-        """The lane is over."""
+        """The lane is done."""
         ...
 
 
-_companies: dict[int, EnvPool_ | None] = {}
+_pools: dict[int, Pool | None] = {}
 
 
 @contextlib.contextmanager
 def env_pool() -> Iterator[int]:
-    """A number for companies. The smallest that is free: a number is part of a program, and programs are worth keeping."""
-    number = next(n for n in itertools.count() if n not in _companies)
-    _companies[number] = None
+    """A number for a pool. The smallest that is free: it is a constant of the compiled program, and programs are cached."""
+    number = next(n for n in itertools.count() if n not in _pools)
+    _pools[number] = None
     try:
         yield number
     finally:
-        del _companies[number]
+        del _pools[number]
 
 
-def register_pool(number: int, pool: EnvPool_) -> None:
-    """From now on, this is the company of that number."""
-    _companies[number] = pool
+def register_pool(number: int, pool: Pool) -> None:
+    """From now on, this is the pool of that number."""
+    _pools[number] = pool
 
 
-def _of(number: int) -> EnvPool_:
-    pool = _companies.get(int(number))
+def _of(number: int) -> Pool:
+    pool = _pools.get(int(number))
     if pool is None:
-        raise RuntimeError(f"there is no company {number}")
+        raise RuntimeError(f"there is no pool {number}")
     return pool
 
 
@@ -83,22 +82,17 @@ class HostState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class GymnasiumWorld:
-    """Begins its episodes itself: only the environment knows when a task or parameter must be changed before.
+class GymnasiumWorld(HostedWorld):
+    """Resets itself: only the pool knows when a task or parameter must be changed before.
 
-    Every call happens once and in order, and only lanes that take part move.
+    Every call happens once and in order, and only active lanes move.
     """
 
     pool: int
     num_actions: int
-    shape: tuple[int, ...]
-    dtype: str
+    observation: ObsSpec
     discount: float
-    resets_itself: bool = True
-
-    @property
-    def example_obs(self) -> np.ndarray:
-        return np.zeros(self.shape, self.dtype)
+    resets_itself = True
 
     def reset(self, key: Key, task: Task) -> tuple[HostState, Array]:
         del task
@@ -107,21 +101,23 @@ class GymnasiumWorld:
         lane, obs = hostcall.call("remanence_own_begin", _begin, [_form((), "int32"), self._view], asked)
         return HostState(lane, jnp.int32(0)), obs
 
-    def step(self, key: Key, state: HostState, action: Array, task: Task) -> tuple[HostState, TimeStep]:
+    def step_active(
+        self, key: Key, state: HostState, action: Array, task: Task, active: Array
+    ) -> tuple[HostState, TimeStep]:
         del key, task
-        asked = [jnp.int32(self.pool), state.lane, state.time, action, is_active()]
-        obs, begun, facts = hostcall.call(
+        asked = [jnp.int32(self.pool), state.lane, state.time, action, active]
+        obs, reset_obs, facts = hostcall.call(
             "remanence_own_step",
             _step,
             [self._view, self._view, _form((3,), "float32")],
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
-        seen = TimeStep(obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, begun=begun)
+        seen = TimeStep(obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, reset_obs=reset_obs)
         return HostState(state.lane, state.time + 1), seen
 
     def save(self, states: HostState) -> dict[str, np.ndarray]:
         del states
-        raise UserError("an environment of your own cannot be kept in a checkpoint: nobody but itself knows its state")
+        raise UserError("Gymnasium environments cannot be saved in a checkpoint: only they know their state")
 
     def load(self, states: HostState, saved: dict[str, np.ndarray]) -> HostState:
         del saved
@@ -134,7 +130,7 @@ class GymnasiumWorld:
 
     @property
     def _view(self) -> jax.ShapeDtypeStruct:
-        return _form(self.shape, self.dtype)
+        return _form(self.observation.shape, self.observation.dtype)
 
 
 def _form(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
@@ -142,24 +138,24 @@ def _form(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 
 
 def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
-    """[lanes, (company, seed)] -> [lanes] their numbers, [lanes, *obs]."""
+    """[lanes, (pool, seed)] -> [lanes] their numbers, [lanes, *obs]."""
     asked = asked.reshape(-1, 2)
     began = _of(asked[0, 0]).begin(asked[:, 1].tolist())
     lanes.reshape(-1)[...] = [lane for lane, _ in began]
     obs.reshape(len(asked), -1)[...] = [first.ravel() for _, first in began]
 
 
-def _step(asked: np.ndarray, obs: np.ndarray, begun: np.ndarray, facts: np.ndarray) -> None:
-    """[lanes, (company, lane, time, action, takes part)] -> what is seen; lanes that do not take part stay where they are."""
+def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, facts: np.ndarray) -> None:
+    """[lanes, (pool, lane, time, action, active)] -> what is seen; lanes that are not active stay where they are."""
     asked = asked.reshape(-1, 5)
-    obs, begun, facts = (told.reshape(len(asked), -1) for told in (obs, begun, facts))
+    obs, reset_obs, facts = (told.reshape(len(asked), -1) for told in (obs, reset_obs, facts))
     rows = asked[:, 4].nonzero()[0].tolist()
     if len(rows) < len(asked):
-        for told in (obs, begun, facts):
+        for told in (obs, reset_obs, facts):
             told[...] = 0
     if not rows:
         return
     _, lanes, times, actions, _ = asked[rows].T.tolist()
     for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
-        obs[row], begun[row] = seen.obs.ravel(), seen.begun.ravel()
+        obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
         facts[row] = seen.reward, seen.discount, seen.last

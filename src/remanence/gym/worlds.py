@@ -29,18 +29,17 @@ from remanence.worlds import (
     rooms_picture,
     two_rooms,
 )
+from remanence.worlds.chain_rendering import chain_scene, chain_text
 from remanence.worlds.grids.corner import CORNER_TASKS
-from remanence.worlds.grids.slippery import SWAPPED_GOALS
-from remanence.worlds.scenes import (
-    chain_scene,
-    chain_text,
+from remanence.worlds.grids.rendering import (
     continuous_grid_scene,
     corner_grid_scene,
     corner_grid_text,
-    rooms_text,
     slippery_grid_scene,
     slippery_grid_text,
 )
+from remanence.worlds.grids.slippery import SWAPPED_GOALS
+from remanence.worlds.rooms.rendering import rooms_text
 
 DRAWN: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}
 DRAWN_AND_WRITTEN: dict[str, Any] = {"render_modes": ["rgb_array", "ansi"], "render_fps": 10}

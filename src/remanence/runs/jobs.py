@@ -120,7 +120,7 @@ def make_driver(plan: Plan, config: AgentConfig) -> Driver:
     """The program for lanes of one agent of a plan."""
     agent = config.build(plan.spec)
     life = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
-    return Driver(life, plan.round_steps, plan.meet_at)
+    return Driver(life, plan.round_steps)
 
 
 def metrics_of(plan: Plan) -> list[str]:

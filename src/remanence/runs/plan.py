@@ -39,8 +39,6 @@ class Plan:
     """how the true values are known: part of the description of a run"""
     seeds: int = 30
     round_steps: int = 8
-    meet_at: float = 1.0
-    """the share of lanes that must rest before those that are due consolidate"""
     max_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
     lanes_at_once: int = 1500
@@ -55,7 +53,7 @@ class Plan:
     @property
     def spec(self) -> EnvSpec:
         """What the agents must know of their environment."""
-        return EnvSpec(_obs(self.world), self.world.num_actions, self.stream.num_tasks, self.world.discount)
+        return EnvSpec(self.world.observation, self.world.num_actions, self.stream.num_tasks, self.world.discount)
 
     def select(self, names: Iterable[str]) -> Plan:
         """The same plan with some of its contenders."""
@@ -134,18 +132,3 @@ class Plan:
 def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:
     """The same path in seconds: fewer and shorter segments, fewer seeds."""
     return dataclasses.replace(plan.shortened(segments, segment_length), seeds=seeds)
-
-
-def _obs(world):
-    from remanence.core.types import ObsSpec
-
-    if hasattr(world, "observation"):
-        return world.observation
-    if hasattr(world, "example_obs"):
-        e = world.example_obs
-        return ObsSpec(e.shape, str(e.dtype))
-    if hasattr(world, "obs_shape"):
-        return ObsSpec(world.obs_shape, "bool")
-    if hasattr(world, "num_states"):
-        return ObsSpec((), "int16", world.num_states)
-    return ObsSpec((2,), "float32")

@@ -2,55 +2,68 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.core.types import Key, Task, TimeStep, WorldState
+from remanence.core.types import Key, ObsSpec, Task, TimeStep, WorldState
 
 
-class World(Protocol):
-    """Static shape only; frozen and hashable. What differs between tasks comes in as `task`, never as another world.
+class World:
+    """What every world derives from: a frozen dataclass of static shape. What differs between tasks comes in as `task`.
 
-    A world never resets itself: after a time step with `last`, the loop calls `reset`. The exception is a world that says so
-    (`resets_itself`), because only it can tell when that must be done.
+    The loop resets a world: after a time step with `last` it calls `reset`. A world that must do so itself, because only it
+    knows when, says `resets_itself`; its time steps then have `reset_obs`.
     """
 
-    @property
-    def num_actions(self) -> int: ...
+    num_actions: int
+    discount: float
+    """the problem's discount factor γ"""
+    observation: ObsSpec
+    """what one observation is like; `dtype` is how buffers store it"""
+    endless: bool = False
+    """no step ever ends an episode, so nothing is prepared to begin another"""
+    resets_itself: bool = False
 
-    @property
-    def discount(self) -> float:
-        """The problem's discount factor γ."""
-        ...
+    def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]:
+        """The beginning of an episode: its state, and the first observation."""
+        raise NotImplementedError
 
-    def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]: ...
-
-    def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]: ...
+    def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]:
+        raise NotImplementedError
 
 
-@runtime_checkable
-class Hosted(Protocol):
-    """A world of which a part lives outside of the compiled program, and must be kept and restored with it.
+class HostedWorld(World):
+    """A world of which a part lives outside of the compiled program, and is saved and restored with it.
 
-    `states` are those of many lanes, [lanes, ...]. Only lanes that take part (`lockstep.is_active`) may be changed by a step.
+    It is `endless` or `resets_itself`: the loop calls `reset` once per lane. `states` are those of several lanes, [lanes, ...].
     """
 
-    def save(self, states: Any) -> dict[str, np.ndarray]: ...
+    def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]:
+        return self.step_active(key, state, action, task, jnp.bool_(True))
 
-    def load(self, states: Any, saved: dict[str, np.ndarray]) -> Any: ...
+    def step_active(
+        self, key: Key, state: WorldState, action: Array, task: Task, active: Array
+    ) -> tuple[WorldState, TimeStep]:
+        """A step of a lane that is active; a lane that waits must leave its part outside of the program as it is."""
+        raise NotImplementedError
+
+    def save(self, states: Any) -> dict[str, np.ndarray]:
+        """The parts outside of the program, as named arrays."""
+        raise NotImplementedError
+
+    def load(self, states: Any, saved: dict[str, np.ndarray]) -> Any:
+        """The same states, with their parts made from what `save` gave."""
+        raise NotImplementedError
 
     def drop(self, states: Any) -> None:
-        """Forgets lanes that are over."""
-        ...
+        """Deletes the parts of lanes that are done."""
+        raise NotImplementedError
 
 
-def resets_itself(world: World) -> bool:
-    """Whether the world begins its episodes itself, and every time step tells in `begun` what the agent sees next."""
-    return getattr(world, "begins_itself", False)
-
-
-def is_endless(world: World) -> bool:
-    """Whether no step of the world ever ends an episode, so that nothing must be made ready to begin another."""
-    return getattr(world, "endless", False)
+def state_numbers(count: int, images: np.ndarray | None = None) -> ObsSpec:
+    """The observation of worlds that show the number of their state, stored in as few bytes as hold it."""
+    dtype = "int16" if count <= np.iinfo(np.int16).max + 1 else "int32"
+    return ObsSpec((), dtype, num_states=count, images=images)

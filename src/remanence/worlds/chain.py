@@ -12,8 +12,9 @@ from jax import Array
 
 from remanence.core.errors import UserError
 from remanence.core.prng import randint
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
 from remanence.theory.process import RewardProcess
+from remanence.worlds.base import World, state_numbers
 
 
 class ChainState(NamedTuple):
@@ -29,8 +30,8 @@ class Chance(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Chain:
-    """A continuing Markov chain of states; actions have no effect. It is cut into episodes.
+class Chain(World):
+    """States that follow each other by chance, whatever the agent does. It goes on for ever; an episode is a stretch of it.
 
     After `length` steps an episode is truncated (we bootstrap) and the next starts in a uniformly drawn state.
     State and observation: the state's number. Task: the expected reward on leaving each state, [states].
@@ -53,6 +54,10 @@ class Chain:
     @property
     def num_states(self) -> int:
         return len(self.transitions)
+
+    @property
+    def observation(self) -> ObsSpec:
+        return state_numbers(self.num_states)
 
     def reset(self, key: Key, task: Array) -> tuple[ChainState, Array]:
         del task

@@ -8,6 +8,7 @@ import math
 import os
 import zipfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -17,16 +18,26 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from remanence.agents.replay import join_frames
 from remanence.core.backend import cache_directory
+from remanence.core.frames import join_frames
 from remanence.core.prng import make_key, randint
 from remanence.core.types import Key
-from remanence.engine.probes import Truth
 from remanence.theory import expected_visits, state_values
 from remanence.worlds.base import World
 from remanence.worlds.grids.continuous import ContinuousGrid
 from remanence.worlds.grids.corner import CornerGrid
 from remanence.worlds.rooms.world import Rooms
+
+
+@dataclass(frozen=True)
+class Truth:
+    """True values at evaluation points, for every task."""
+
+    points: np.ndarray  # [points, *obs]
+    values: np.ndarray  # [tasks, points]
+    weights: np.ndarray  # [points] of the squared error on the current task; they sum to 1
+    final: np.ndarray  # [points] where episodes end: the value is 0 by definition, whatever a value function says there
+    standard_error: np.ndarray | None = None  # [tasks, points], where the values were estimated
 
 
 def random_walk(world: CornerGrid, tasks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

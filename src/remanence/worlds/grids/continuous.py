@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds.base import World
 
 MOVES = np.array([[0, 1], [0, -1], [-1, 0], [1, 0]])  # up, down, left, right, as (x, y) with y upwards
 CORNERS = np.array([[0, 1], [1, 1], [0, 0], [1, 0]])  # top-left, top-right, bottom-left, bottom-right
@@ -23,7 +24,7 @@ class Noise(NamedTuple):
 
 
 @dataclass(frozen=True)
-class ContinuousGrid:
+class ContinuousGrid(World):
     """The unit square, with a goal region around each corner.
 
     The agent starts uniformly in the central square of side 0.1. An action moves it by 0.1 along an axis; uniform noise of
@@ -39,6 +40,10 @@ class ContinuousGrid:
     goal_radius: float = 0.1
     start_halfwidth: float = 0.05
     num_actions = 4
+
+    @property
+    def observation(self) -> ObsSpec:
+        return ObsSpec((2,), "float32")
 
     def reset(self, key: Key, task: Array) -> tuple[Array, Array]:
         del task

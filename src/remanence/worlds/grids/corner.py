@@ -9,7 +9,8 @@ import numpy as np
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds.base import World, state_numbers
 
 MOVES = np.array([[-1, 0], [1, 0], [0, -1], [0, 1]])  # up, down, left, right, as (row, column)
 CORNERS = ("top-left", "top-right", "bottom-left", "bottom-right")
@@ -18,7 +19,7 @@ CORNER_TASKS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]]
 
 
 @dataclass(frozen=True)
-class CornerGrid:
+class CornerGrid(World):
     """A square of `size`² cells with a goal in each corner.
 
     The agent starts in the center and moves one cell up, down, left or right; a move against the edge has no effect. Entering
@@ -41,6 +42,10 @@ class CornerGrid:
     @property
     def num_states(self) -> int:
         return self.size**2
+
+    @property
+    def observation(self) -> ObsSpec:
+        return state_numbers(self.num_states)
 
     @property
     def start(self) -> int:

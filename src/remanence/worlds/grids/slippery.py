@@ -11,7 +11,8 @@ import numpy as np
 from jax import Array
 
 from remanence.core.errors import UserError
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds.base import World, state_numbers
 
 MOVES = np.array([[0, 1], [0, -1], [-1, 0], [1, 0]])  # up, down, left, right, as (x, y) with y upwards
 SIDEWAYS = np.array([[2, 3], [2, 3], [0, 1], [0, 1]])  # the two actions perpendicular to each
@@ -25,8 +26,8 @@ class Slip(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SlipperyGrid:
-    """A rectangle of cells with walls and two goals with opposite rewards.
+class SlipperyGrid(World):
+    """A rectangle of cells with walls and two goals that pay opposite rewards.
 
     The agent starts in the bottom left corner. An action has the intended effect with probability 1 − slip; otherwise it is
     replaced by one of the two perpendicular actions, each equally likely. A move into a wall or over the edge has no effect.
@@ -58,6 +59,10 @@ class SlipperyGrid:
     @property
     def num_states(self) -> int:
         return self.width * self.height
+
+    @property
+    def observation(self) -> ObsSpec:
+        return state_numbers(self.num_states)
 
     def cell(self, place: tuple[int, int]) -> int:
         """The number of a cell."""

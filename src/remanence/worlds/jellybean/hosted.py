@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -12,8 +13,8 @@ import numpy as np
 from jax import Array
 
 from remanence.core import hostcall
-from remanence.core.masking import is_active
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds.base import HostedWorld
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.rewards import DISCOUNT
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
@@ -23,6 +24,8 @@ SEEDS = 2**31 - 3  # seeds of distinct worlds in the original, from 1 upwards
 # The maps of this process. A lane's state holds only the number of its map.
 _maps: dict[int, JellyBeanWorlds] = {}
 _numbers = itertools.count()
+_rules: list[JellyBean] = []  # a program knows the rules of its maps by their place in this list
+_lock = threading.Lock()
 NO_MAP = -1
 
 
@@ -35,39 +38,43 @@ class HostState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class JellyBeanWorld:
-    """A continuing walk on an infinite map. Task: the reward of each kind of item, [kinds].
+class JellyBeanWorld(HostedWorld):
+    """An endless walk in an infinite map; a task is what each kind of item is worth, [kinds].
 
     An observation is the view as bits, flattened: [view · view · 3], by x, by y upwards, by red, green and blue.
 
-    Steps are host calls that change the map, so each must run once and in order. Every call passes the number of steps before
-    it; a repeated or early call is an error.
+    Steps change the map: each call happens once and in order. It says how many steps were taken before, and one that comes twice or
+    too early is an error.
     """
 
     rules: JellyBean
     discount: float = DISCOUNT
-    endless: bool = True
+    endless = True
 
     @property
     def num_actions(self) -> int:
         return len(ACTIONS)
 
     @property
-    def num_bits(self) -> int:
-        return self.rules.view**2 * 3
-
-    @property
-    def example_obs(self) -> np.ndarray:
-        return np.zeros(self.num_bits, bool)
+    def observation(self) -> ObsSpec:
+        return ObsSpec((self.rules.view**2 * 3,), "bool")
 
     def reset(self, key: Key, task: Array) -> tuple[HostState, Array]:  # noqa: ARG002
         seed = 1 + jax.random.randint(key, (), 0, SEEDS)
-        forms = (jax.ShapeDtypeStruct((), np.int32), self._view_form())
-        number, view = jax.pure_callback(self._begin, forms, seed, vmap_method="broadcast_all")
+        asked = jnp.stack([jnp.int32(_number(self.rules)), seed])
+        number, view = hostcall.call(
+            "remanence_jellybean_begin",
+            _begin,
+            [jax.ShapeDtypeStruct((), np.int32), jax.ShapeDtypeStruct((self.rules.view,) * 2, np.uint8)],
+            asked,
+        )
         return HostState(number, jnp.int32(0), jnp.zeros(self.rules.num_kinds, jnp.int32)), self._bits(view)
 
-    def step(self, key: Key, state: HostState, action: Array, task: Array) -> tuple[HostState, TimeStep]:  # noqa: ARG002
-        asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), is_active().astype(jnp.int32)])
+    def step_active(
+        self, key: Key, state: HostState, action: Array, task: Array, active: Array
+    ) -> tuple[HostState, TimeStep]:
+        del key
+        asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), active.astype(jnp.int32)])
         cells = self.rules.view**2
         told = hostcall.call("remanence_jellybean_step", _step, jax.ShapeDtypeStruct((cells + 1,), np.uint8), asked)
         view, find = told[:cells].reshape(self.rules.view, self.rules.view), told[cells]
@@ -94,28 +101,26 @@ class JellyBeanWorld:
         return states._replace(map=np.array(numbers, np.int32))
 
     def drop(self, states: HostState) -> None:
-        """Frees the maps of finished lanes."""
+        """Deletes the maps of lanes that are done."""
         for number in np.asarray(states.map).tolist():
             _maps.pop(number, None)
-
-    def _view_form(self) -> jax.ShapeDtypeStruct:
-        return jax.ShapeDtypeStruct((self.rules.view, self.rules.view), np.uint8)
 
     def _bits(self, view: Array) -> Array:
         """Red, green and blue of every cell."""
         colours = self.rules.colours[1:] > 0.5  # [kinds, 3]
         return jnp.any((view[..., None, None] == 1 + np.arange(len(colours))[:, None]) & colours, axis=-2).ravel()
 
-    def _begin(self, seeds: Any) -> tuple[np.ndarray, np.ndarray]:
-        """One map per seed, for seeds of any shape."""
-        seeds = np.asarray(seeds)
-        made = [JellyBeanWorlds(self.rules, [int(seed)]) for seed in seeds.ravel()]
-        numbers = np.array([_keep(one) for one in made], np.int32).reshape(seeds.shape)
-        return numbers, np.stack([one.views[0] for one in made]).reshape(*seeds.shape, *self._view_form().shape)
+
+def _begin(asked: np.ndarray, numbers: np.ndarray, views: np.ndarray) -> None:
+    """[lanes, (rules, seed)] -> a map for each lane: its number [lanes], and its first view [lanes, view, view]."""
+    asked = asked.reshape(-1, 2)
+    made = [JellyBeanWorlds(_rules[rules], [seed]) for rules, seed in asked.tolist()]
+    numbers.reshape(-1)[...] = [_keep(one) for one in made]
+    views.reshape(len(asked), -1)[...] = [one.views[0].ravel() for one in made]
 
 
 def _step(asked: np.ndarray, told: np.ndarray) -> None:
-    """[lanes, (map, time, action, active)] -> [lanes, (view, collected)]. Inactive lanes do not move."""
+    """[lanes, (map, time, action, active)] -> [lanes, (view, find)]. Lanes that are not active stay where they are."""
     told[...] = 0
     for (number, time, action, active), answer in zip(
         asked.reshape(-1, 4), told.reshape(-1, told.shape[-1]), strict=True
@@ -126,6 +131,13 @@ def _step(asked: np.ndarray, told: np.ndarray) -> None:
                 raise RuntimeError(f"step {time} of a map that is at step {one.time[0]}")
             one.step(action.reshape(1))
             answer[:-1], answer[-1] = one.views[0].ravel(), one.collected_now[0]
+
+
+def _number(rules: JellyBean) -> int:
+    with _lock:
+        if rules not in _rules:
+            _rules.append(rules)
+        return _rules.index(rules)
 
 
 def _keep(one: JellyBeanWorlds) -> int:

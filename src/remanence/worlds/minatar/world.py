@@ -11,7 +11,8 @@ from jax import Array
 
 from remanence.core.errors import UserError, unknown
 from remanence.core.tree_utils import tree_where
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds.base import World
 from remanence.worlds.minatar.asterix import Asterix
 from remanence.worlds.minatar.breakout import Breakout
 from remanence.worlds.minatar.freeway import Freeway
@@ -47,8 +48,8 @@ class MinAtarState(NamedTuple):
 
 
 @dataclass(frozen=True)
-class MinAtar:
-    """One game of MinAtar, with all six actions: no-op, left, up, right, down, fire.
+class MinAtar(World):
+    """One game of MinAtar, with all six actions: nothing, left, up, right, down, fire.
 
     With probability `sticky` the last action is repeated instead of the chosen one; before the first step, it is the no-op (in
     the original, the last action of the episode before). With `ramping`, games that support it become harder. The end of a game
@@ -73,8 +74,8 @@ class MinAtar:
         return make_game(self.game, self.ramping)
 
     @property
-    def obs_shape(self) -> tuple[int, int, int]:
-        return SIZE, SIZE, self.channels or len(self.rules.channels)
+    def observation(self) -> ObsSpec:
+        return ObsSpec((SIZE, SIZE, self.channels or len(self.rules.channels)), "bool")
 
     def reset(self, key: Key, task: Array) -> tuple[MinAtarState, Array]:
         del task
@@ -101,11 +102,11 @@ class MinAtar:
         return after, TimeStep(self.observe(after), reward, jnp.where(ended, 0.0, self.discount), ended)
 
     def observe(self, state: MinAtarState) -> Array:
-        return spread(_padded(self.rules.board(state.game), self.obs_shape[-1]))
+        return spread(_padded(self.rules.board(state.game), self.observation.shape[-1]))
 
 
 @dataclass(frozen=True)
-class MinAtarGames:
+class MinAtarGames(World):
     """Several games of MinAtar that share actions and the shape of observations. Task: the number of the game, [].
 
     All games are in the state; the current one steps, the others are unchanged. A new episode resets all of them. Everything
@@ -129,8 +130,9 @@ class MinAtarGames:
         return tuple(make_game(name, self.ramping) for name in self.games)
 
     @property
-    def obs_shape(self) -> tuple[int, int, int]:
-        return SIZE, SIZE, self.channels or max(len(game.channels) for game in self.rules)
+    def observation(self) -> ObsSpec:
+        most = max(len(game.channels) for game in self.rules)
+        return ObsSpec((SIZE, SIZE, self.channels or most), "bool")
 
     def reset(self, key: Key, task: Array) -> tuple[MinAtarState, Array]:
         _, u = _chance(key, self.sticky)
@@ -153,7 +155,8 @@ class MinAtarGames:
 
     def observe(self, state: MinAtarState, task: Array) -> Array:
         boards = [
-            _padded(game.board(own), self.obs_shape[-1]) for game, own in zip(self.rules, state.game, strict=True)
+            _padded(game.board(own), self.observation.shape[-1])
+            for game, own in zip(self.rules, state.game, strict=True)
         ]
         seen = boards[0]
         for number, board in enumerate(boards[1:], start=1):

@@ -16,7 +16,8 @@ from jax import Array
 
 from remanence.core.errors import UserError, unknown
 from remanence.core.prng import randint
-from remanence.core.types import Key, TimeStep
+from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds.base import World
 from remanence.worlds.rooms.sight import (
     COLOURS,
     EMPTY,
@@ -85,8 +86,8 @@ class _Tables(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Rooms:
-    """A rectangle of cells with walls, goals and items. The agent sees the part in front of it.
+class Rooms(World):
+    """A rectangle of cells with walls, goals and items, of which the agent sees the part in front of it.
 
     Actions: turn left, turn right, one cell forward. Walls and the edge stop the agent. Entering the cell of an item removes it
     and gives the reward of its kind; entering a goal gives its reward and ends the episode. After `step_limit` steps the
@@ -184,8 +185,8 @@ class Rooms:
         return sum(len(kind.cells) for kind in self.items)
 
     @property
-    def obs_shape(self) -> tuple[int, int, int]:
-        return self.view, self.view, ENCODINGS[self.encoding]
+    def observation(self) -> ObsSpec:
+        return ObsSpec((self.view, self.view, ENCODINGS[self.encoding]), "bool")
 
     def cell(self, place: Cell) -> int:
         """The number of a cell."""

@@ -1,0 +1,216 @@
+"""Lanes of a run in progress: which lane is in which row of the program, and the state that checkpoints hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from remanence.agents.base import check_hypers
+from remanence.core.errors import UserError
+from remanence.core.prng import unwrap_keys, wrap_keys
+from remanence.core.tree_utils import named_leaves, tree_nbytes
+from remanence.engine import life as lives
+from remanence.engine.life import Life
+from remanence.worlds.base import HostedWorld
+
+if TYPE_CHECKING:
+    from remanence.engine.lanes import Driver
+
+# Rounds per call of the program: few at first, and never more than some seconds' worth, so that progress is soon shown
+# and little is lost when a run is interrupted.
+FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
+# The share of rows that must be done before it is worth a break to collect them.
+TURNOVER = 1 / 8
+# When only 1 of SHRINK rows is in use and no lane is left to begin, the batch shrinks, but not below the smallest.
+SHRINK, SMALLEST_BATCH = 4, 16
+EMPTY = -1  # a row without a lane
+
+
+class Progress(NamedTuple):
+    """How far a run has come, over all lanes."""
+
+    windows: int
+    steps: int
+
+
+class Outcome(NamedTuple):
+    """The results of lanes, as numpy arrays."""
+
+    record: Any  # leaves [lanes, windows, ...]: what the probe measured; NaN from where a lane was stopped
+    steps: np.ndarray  # [lanes]
+    samples_dropped: np.ndarray  # [lanes]
+    agents: Any  # leaves [lanes, ...]: the agents' final states; None if they are not kept
+
+
+class Carry(NamedTuple):
+    """What the program carries from call to call; leaves [rows, ...]."""
+
+    life: Life
+    record: Any
+
+
+class Batch:
+    """Lanes in progress: which lane is in which row, and all that decides their future, to be saved and restored.
+
+    At most `at_once` lanes run at a time. Some may take many times longer than others; they never hold up the rest: new
+    lanes take the rows of those that are done, and when none is left to begin, the last ones continue in a smaller batch.
+    Both happen after a fixed number of rounds, never by wall-clock time: which lanes run together depends neither on the machine's
+    speed nor on how often a run was interrupted.
+    """
+
+    def __init__(
+        self, driver: Driver, hypers: Sequence[Any], seeds: Sequence[int], at_once: int, keep_agents: bool
+    ) -> None:
+        for own in {id(one): one for one in hypers}.values():
+            check_hypers(own)
+        self.driver, self.setting, self.keep_agents = driver, driver.setting, keep_agents
+        self.over = False
+        self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
+        self._seeds = np.asarray(seeds, np.uint32)
+        self._lanes = np.full(self._rounded_up(min(at_once, len(seeds))), EMPTY)  # the lane in each row
+        self._begun = 0  # lanes that have begun; they begin in their order
+        self._clocks = np.zeros((2, len(seeds)), np.int64)  # windows and steps of every lane
+        self._rounds = 0  # since the last break
+        self._carry: Carry | None = None
+        self._rows: Any = self._hypers_by_row()
+        self._chunk = driver.rounds_per_chunk or FIRST_CHUNK
+
+    @property
+    def progress(self) -> Progress:
+        return Progress(*map(int, self._clocks.sum(axis=1)))
+
+    def advance(self) -> dict[int, Outcome]:
+        """Runs for some seconds at most; returns the lanes that are done, once there are enough of them."""
+        self._fill_rows()
+        assert self._carry is not None
+        rounds = min(self._chunk, self.driver.rounds_per_break - self._rounds)
+        began = time.monotonic()
+        self._carry = carry = self.driver.advance_rows(self._rows, self._carry, jnp.int32(rounds))
+        self._rounds += rounds
+        in_use = self._lanes != EMPTY
+        windows, steps = self._windows_done(), np.asarray(carry.life.step)
+        self._clocks[:, self._lanes[in_use]] = windows[in_use], steps[in_use]
+        if self.driver.rounds_per_chunk is None:
+            slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
+            self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
+        done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.setting))(carry.life))
+        running = int(in_use.sum() - done.sum())
+        if running and self._rounds < self.driver.rounds_per_break:
+            return {}
+        self._rounds = 0
+        if running and done.sum() < len(self._lanes) * TURNOVER:
+            return {}  # too few to be worth a break
+        finished = self._outcomes(np.flatnonzero(done))
+        if isinstance(self.setting.world, HostedWorld):
+            self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[done], carry.life.world))
+        self._lanes[done] = EMPTY
+        self.over = not running and self._begun == len(self._seeds)
+        self._shrink(running)
+        return finished
+
+    def state(self) -> dict[str, np.ndarray]:
+        """Everything that decides the future, as named arrays."""
+        kept = {f"life{name}": leaf for name, leaf in named_leaves(unwrap_keys(self._carry))} if self._carry else {}
+        if self._carry and isinstance(self.setting.world, HostedWorld):
+            kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
+        own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
+        own["devices"] = self.driver.mesh.size
+        return {name: np.asarray(leaf) for name, leaf in (kept | own).items()}
+
+    def restore(self, state: dict[str, np.ndarray]) -> None:
+        """Continues from what `state` gave, in this process or another."""
+        devices, here = int(state["devices"]), self.driver.mesh.size
+        if devices != here:  # another number of lanes on each device would change the last bits
+            raise UserError(
+                f"this was begun with {devices} cores per process, here are {here}: give --cores-per-group {devices}, "
+                "or start over with --restart"
+            )
+        self._lanes, self._clocks = np.array(state["lanes"]), np.array(state["clocks"])
+        self._begun, self._rounds = int(state["begun"]), int(state["rounds"])
+        self._rows = self._hypers_by_row()
+        shapes = self.driver.shapes(self._hypers, len(self._lanes))
+        plain = self.driver.plain_shapes(self._hypers, len(self._lanes))
+        leaves = [state.get(f"life{name}") for name, _ in named_leaves(plain)]
+        for (name, wanted), found in zip(named_leaves(plain), leaves, strict=True):
+            if found is None or (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+                raise UserError(
+                    f"the checkpoint does not fit this program (it differs in {name}): start over with --restart"
+                )
+        carry: Carry = jax.tree.unflatten(jax.tree.structure(plain), leaves)
+        if isinstance(self.setting.world, HostedWorld):
+            host = {name.removeprefix("host."): leaf for name, leaf in state.items() if name.startswith("host.")}
+            carry = carry._replace(life=carry.life._replace(world=self.setting.world.load(carry.life.world, host)))
+        self._carry = self.driver.shard(wrap_keys(carry, shapes))
+
+    def under_way(self) -> Iterator[tuple[int, int, Any]]:
+        """For each lane in progress: its number, how many windows it has closed, and its record so far."""
+        if self._carry is None:
+            return
+        record = jax.tree.map(np.asarray, self._carry.record)
+        for row in np.flatnonzero(self._lanes != EMPTY):
+            lane = int(self._lanes[row])
+            yield lane, int(self._clocks[0, lane]), jax.tree.map(lambda leaf, row=row: leaf[row], record)
+
+    def size(self) -> int:
+        """Bytes of the state."""
+        return tree_nbytes(self.driver.plain_shapes(self._hypers, len(self._lanes)))
+
+    def _fill_rows(self) -> None:
+        """Lets lanes begin in empty rows."""
+        free = np.flatnonzero(self._lanes == EMPTY)
+        beginning = np.arange(self._begun, min(self._begun + free.size, len(self._seeds)))
+        if not beginning.size:
+            return
+        self._lanes[free[: beginning.size]] = beginning
+        self._begun += beginning.size
+        self._rows = self._hypers_by_row()
+        new = self.driver.init_rows(self._rows, self.driver.shard(self._seeds[np.maximum(self._lanes, 0)]))
+        if self._carry is None:
+            self._carry = new
+        else:
+            fresh = np.isin(self._lanes, beginning)
+            if isinstance(self.setting.world, HostedWorld):  # the other rows keep what they have
+                self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], new.life.world))
+            self._carry = self.driver.replace_rows(self.driver.shard(fresh), new, self._carry)
+
+    def _shrink(self, running: int) -> None:
+        """Continues with fewer rows when few lanes are left and none is left to begin."""
+        smaller = self._rounded_up(max(len(self._lanes) // SHRINK, SMALLEST_BATCH))
+        if self.over or self._begun < len(self._seeds) or not running <= smaller <= len(self._lanes) // 2:
+            return
+        kept = np.flatnonzero(self._lanes != EMPTY)
+        kept = np.concatenate([kept, np.flatnonzero(self._lanes == EMPTY)[: smaller - kept.size]])
+        self._carry = self.driver.shard(jax.tree.map(lambda leaf: leaf[kept], self._carry))
+        self._lanes = self._lanes[kept]
+        self._rows = self._hypers_by_row()
+
+    def _rounded_up(self, rows: int) -> int:
+        """The next number of rows that all devices can share equally."""
+        return -(-rows // self.driver.mesh.size) * self.driver.mesh.size
+
+    def _hypers_by_row(self) -> Any:
+        """An empty row has those of lane 0."""
+        return self.driver.shard(jax.tree.map(lambda leaf: leaf[np.maximum(self._lanes, 0)], self._hypers))
+
+    def _windows_done(self) -> np.ndarray:
+        assert self._carry is not None
+        return np.asarray(jax.vmap(partial(lives.windows, self.setting))(self._carry.life))
+
+    def _outcomes(self, rows: np.ndarray) -> dict[int, Outcome]:
+        """The results of the lanes in these rows."""
+        assert self._carry is not None
+        life, record = self._carry
+        dropped = jax.vmap(self.setting.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
+        agents = life.agent if self.keep_agents else None
+        everything = Outcome(*jax.tree.map(np.array, (record, life.step, dropped, agents)))
+        windows = self._windows_done()
+        for row in rows[windows[rows] < self.setting.windows]:  # lanes that were stopped
+            for leaf in jax.tree.leaves(everything.record):
+                leaf[row, windows[row] :] = np.nan
+        return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}

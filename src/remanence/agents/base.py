@@ -60,3 +60,7 @@ class Agent(NamedTuple):
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
     workload: Callable[[AgentState], Array] = lambda _: jnp.int32(1)
     """how long consolidation would take now, in any unit: lanes with much to do need not hold up the others"""
+    features: Callable[[AgentState, Array], Array] | None = None
+    """(state, obs) -> activations of the last hidden layer of the (transient) network; None where there is no network"""
+    activations: Callable[[AgentState, Array], list[Array]] | None = None
+    """(state, obs) -> the output of every layer of that network, the values last"""

@@ -210,8 +210,8 @@ class PTDQN(Deep):
             # Weights that are all zero would never move again: nothing left means drawn anew.
             OnConsolidate(
                 DECAY if self.decay > 0 else REINIT,
-                replay=boundaries_known,
-                opt_state=boundaries_known or self.decay == 0,
+                clear_replay=boundaries_known,
+                reset_optimizer=boundaries_known or self.decay == 0,
             ),
             Consolidation(
                 self.permanent_optimizer,

@@ -17,6 +17,7 @@ from jax import Array
 from jax.typing import ArrayLike
 
 from remanence.agents import ring as rings
+from remanence.agents.frames import join_frames
 from remanence.agents.ring import Ring
 from remanence.core.errors import UserError, unknown
 from remanence.core.masking import max_over_lanes
@@ -79,7 +80,7 @@ class Replay(NamedTuple):
     """(ring, inputs [block, *input] -> what is known of these states, block) -> ring with all of that computed anew"""
 
 
-SEPARATE, IMPLICIT, NONE = "apart", "chained", "without"
+SEPARATE, IMPLICIT, NONE = "separate", "implicit", "none"
 
 
 def make_replay(
@@ -98,10 +99,10 @@ def make_replay(
         extras: what else is kept of each transition.
         frames: how many frames make an input; they are joined along the last axis.
         replace: whether one transition may be drawn twice for the same batch.
-        following: how the next state is kept. "apart": beside each state. "chained": it is the state of the transition that
-            came after, which takes half of the room; but a transition at which an episode was cut off (not ended: there its
-            next state does not matter) is then not `valid`. "without": not at all, `next_obs` of a sample is `obs`.
-        known: what else is kept of each state.
+        next_obs_storage: how the next state is kept. "separate": beside each state. "implicit": it is the state of the
+            transition that came after, which takes half of the room; but a transition at which an episode was truncated (not
+            terminated: there its next state does not matter) is then not `valid`. "none": not at all, `next_obs` is `obs`.
+        cached: what else is kept of each state.
     """
     if capacity < 1:
         raise UserError(f"a replay memory must hold at least one transition; got {capacity}")
@@ -188,12 +189,6 @@ def make_replay(
         return jax.lax.fori_loop(0, max_over_lanes(-(-states // block)), some, ring)
 
     return Replay(begin, add, sample, gather, refresh)
-
-
-def join_frames(stack: Array) -> Array:
-    """[..., frames, *rest, channels] -> [..., *rest, frames · channels], for a batch: the first axis is the batch."""
-    moved = jnp.moveaxis(stack, 1, -2)
-    return moved.reshape(*moved.shape[:-2], moved.shape[-2] * moved.shape[-1])
 
 
 def draw(key: Key, size: Array, batch: int) -> Array:

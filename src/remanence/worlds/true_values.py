@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from remanence.agents.replay import join_frames
+from remanence.agents.frames import join_frames
 from remanence.core.backend import cache_directory
 from remanence.core.prng import make_key, randint
 from remanence.core.types import Key

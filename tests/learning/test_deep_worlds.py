@@ -89,12 +89,12 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
     )
     trunk, head = sequence([Dense(24, "uniform"), Tanh()], (states,)), sequence([Dense(outputs, "uniform")], (24,))
     return {
-        "plain": lambda: (make(single(net), forgetting=clear_replay(), consolidate_every=AT_SWITCH), plain),
+        "plain": lambda: (make(single(net), on_consolidate=clear_replay(), consolidate_every=AT_SWITCH), plain),
         "dqn-reset": lambda: (
             dqn(net, behaviour, np.zeros(states, bool), training, at_switch=reset_all()),
             plain,
         ),
-        "reset": lambda: (make(single(net), forgetting=reset_all(), consolidate_every=AT_SWITCH), plain),
+        "reset": lambda: (make(single(net), on_consolidate=reset_all(), consolidate_every=AT_SWITCH), plain),
         "large-buffer": lambda: (make(single(net)), plain),
         "multihead": lambda: (
             dqn(network(2 * outputs, states), behaviour, np.zeros(states, bool), training, clear_replay(), heads=2),
@@ -103,7 +103,7 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
         "pt-two-heads": lambda: (
             make(
                 shared_trunk(trunk, head),
-                forgetting=OnConsolidate(REINIT),
+                on_consolidate=OnConsolidate(REINIT),
                 consolidation=consolidation,
                 consolidate_every=AT_SWITCH,
             ),
@@ -112,7 +112,7 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
         "pt-told": lambda: (
             make(
                 separate_networks(net, net),
-                forgetting=OnConsolidate(REINIT),
+                on_consolidate=OnConsolidate(REINIT),
                 consolidation=consolidation,
                 consolidate_every=AT_SWITCH,
             ),

@@ -17,6 +17,7 @@ from remanence.agents.base import AgentConfig, hypers_of, per_lane_fields, progr
 from remanence.agents.configs import AGENTS, DQN, KINDS, PTDQN, PTQ, TD, Q, config_named
 from remanence.agents.linear import RowAndColumn, Table
 from remanence.agents.networks import Dense, Flatten, Relu
+from remanence.agents.training import Renewal
 from remanence.core.describe import from_json, parse, to_json
 from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, Episodes, Hypers, ObsSpec, Steps
@@ -139,7 +140,7 @@ def _other(value: Any, name: str) -> Any:
         "trunk": (Flatten(), Dense(9), Relu()),
         "hidden": (7,),
         "penalty": lambda weights, start: 0.0,  # noqa: ARG005
-        "renewal": "x",
+        "renewal": Renewal(10, lambda key, weights, opt_state: (weights, opt_state)),  # noqa: ARG005
         "scale": 3.0,
         "decay": 0.123,
         "reinit": not value,

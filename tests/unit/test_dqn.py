@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax import Array
 
@@ -14,14 +16,25 @@ from conftest import key_stub
 from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import epsilon_greedy, uniform
-from remanence.agents.composition import ValueComposition, separate_networks, shared_trunk, single
-from remanence.agents.dqn import DECAY, KEEP, REINIT, Consolidation, DeepState, OnConsolidate, Training, deep_agent
-from remanence.agents.networks import Dense, Tanh, mlp, sequence
+from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
+from remanence.agents.dqn import (
+    DECAY,
+    KEEP,
+    REINIT,
+    Consolidation,
+    DeepState,
+    OnConsolidate,
+    Renewal,
+    Training,
+    deep_agent,
+)
+from remanence.agents.networks import Dense, Tanh, mlp, precomputed_inputs, sequence, stacked
 from remanence.agents.replay import draw
 from remanence.agents.td import CONTROL, PREDICTION
 from remanence.core.errors import UserError
+from remanence.core.masking import LANES
 from remanence.core.prng import make_key
-from remanence.core.types import Steps, Transition
+from remanence.core.types import Steps, TaskObs, Transition
 
 INPUTS, ACTIONS, BATCH = 3, 2, 2
 LINEAR = mlp((INPUTS,), (), ACTIONS)  # Q(s, a) = s · W[:, a] + b[a]: gradients can be written down
@@ -61,7 +74,7 @@ def feed(agent: Agent, hypers: Any, seen: list[Transition], state: DeepState | N
 def tiny_pt_dqn(parts: ValueComposition | None = None, **options: Any) -> Agent:
     settings = {
         "training": Training(batch=BATCH, replay=6, target_every=3),
-        "forgetting": OnConsolidate(DECAY, replay=False, opt_state=False),
+        "on_consolidate": OnConsolidate(DECAY, clear_replay=False, reset_optimizer=False),
         "consolidation": Consolidation(batch=BATCH, buffer=20, in_order=True, max_batches=None),
         "consolidate_every": Steps(8),
         **options,
@@ -227,7 +240,7 @@ def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(fo
     """Copies after steps 3, 6, 9, not 5 and 8 as counted from where learning begins; consolidation falls on the third copy."""
     agent = tiny_pt_dqn(
         training=Training(batch=3, replay=12, target_every=3),
-        forgetting=OnConsolidate(DECAY, replay=False, opt_state=False, target=follows),
+        on_consolidate=OnConsolidate(DECAY, clear_replay=False, reset_optimizer=False, sync_target=follows),
     )
     after = [feed(agent, HYPERS, transitions(n)) for n in range(10)]
     for n, copied in [(5, 3), (6, 6), (8, 6), (9, 9)]:
@@ -245,7 +258,7 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
         epsilon_greedy(0.1),
         np.zeros(INPUTS, np.float32),
         Training(batch=BATCH, replay=12, frames=2),
-        OnConsolidate(KEEP, replay=False, opt_state=False),
+        OnConsolidate(KEEP, clear_replay=False, reset_optimizer=False),
         Consolidation(batch=1, buffer=20, in_order=True, max_batches=None),
         Steps(8),
     )
@@ -259,50 +272,212 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
 
 
 def test_stacked_frames_reach_the_network_alike() -> None:
-    """What the agent acts on is what it will be trained on: the same stack, from its memory of the episode and from the ring."""
-    network = mlp((2 * 3,), (), 2, init="uniform")
+    """What the agent acts on is what it is trained on: the same stacks, from its memory of the episode and from the ring."""
+    network = mlp((4 * 3,), (), 2, init="uniform")
     seen: list[np.ndarray] = []
 
     def spy(weights: Any, obs: Array) -> Array:
-        seen.append(np.asarray(obs))
+        seen.append(np.asarray(obs, bool)[0])
         return network.apply(weights, obs)
 
     agent = deep_agent(
         CONTROL,
         single(network._replace(apply=spy)),
         epsilon_greedy(0.0),
-        np.zeros(2, bool),
+        np.zeros(4, bool),
         Training(batch=1, replay=16, frames=3),
     )
     state = agent.init(make_key(0), Hypers(lr=0.0))
-    acted_on = []
-    rng = np.random.default_rng(0)
-    frames = rng.integers(0, 2, size=(8, 2)).astype(bool)
+    frames = (np.arange(1, 9)[:, None] >> np.arange(4)) % 2 == 1  # the numbers 1 to 8: all different, none blank
+    acted_on, trained_on, drawn = [], [], []
     for t in range(7):
-        last = t == 3
         agent.act(state, Hypers(lr=0.0), jnp.asarray(frames[t]), key_stub())
-        acted_on.append(seen[-1][0])
+        acted_on.append(seen[-1])
         step = Transition(
-            jnp.asarray(frames[t]), jnp.int32(0), jnp.float32(0), jnp.float32(1), jnp.asarray(frames[t + 1]), jnp.bool_(last),
+            jnp.asarray(frames[t]), jnp.int32(0), jnp.float32(0), jnp.float32(1), jnp.asarray(frames[t + 1]), jnp.bool_(t == 3),
             jnp.bool_(True),
         )  # fmt: skip
-        state = agent.learn(state, Hypers(lr=0.0), step, key_stub())
-    blank = np.zeros(2, bool)
-    expected = [[blank] * 2 + [frames[0]], [blank, *frames[:2]], frames[:3], frames[1:4], [blank] * 2 + [frames[4]]]
-    for stack, boundaries_known in zip(acted_on, expected, strict=False):
-        np.testing.assert_array_equal(stack, np.concatenate(boundaries_known))
+        key = make_key(t)
+        state = agent.learn(state, Hypers(lr=0.0), step, key)
+        trained_on.append((seen[-1], seen[-2]))  # the loss comes last, the target before it
+        drawn.append(int(draw(key, jnp.int32(t + 1), 1)[0]))
+    blank = np.zeros(4, bool)
+    expected = [
+        np.concatenate(stack)
+        for stack in (
+            [blank, blank, frames[0]], [blank, *frames[0:2]], frames[0:3], frames[1:4],
+            [blank, blank, frames[4]], [blank, *frames[4:6]], frames[4:7],
+        )
+    ]  # fmt: skip
+    for stack, right in zip(acted_on, expected, strict=True):
+        np.testing.assert_array_equal(stack, right)
+    assert len(set(drawn)) > 3
+    for (stack, next_stack), which in zip(trained_on, drawn, strict=True):
+        np.testing.assert_array_equal(stack, expected[which])
+        np.testing.assert_array_equal(next_stack, np.concatenate([expected[which][4:], frames[which + 1]]))
+
+
+def told(transition: Transition, task: int) -> Transition:
+    """The same for an agent that is told the task."""
+    obs, next_obs = (TaskObs(one, jnp.int32(task)) for one in (transition.obs, transition.next_obs))
+    return transition._replace(obs=obs, next_obs=next_obs)
+
+
+def test_heads_are_agents_that_share_nothing_but_the_trunk() -> None:
+    """A linear network has no trunk: the head of the live task becomes what DQN becomes alone, the other one stays as it was."""
+    training = Training("adam", batch=4, replay=12, target_every=5)
+    frame = np.zeros(INPUTS, np.float32)
+    alone = deep_agent(CONTROL, single(LINEAR), epsilon_greedy(0.0), frame, training)
+    both = deep_agent(CONTROL, single(mlp((INPUTS,), (), 2 * ACTIONS)), epsilon_greedy(0.0), frame, training, heads=2)
+    assert both.task_aware
+    assert not alone.task_aware
+    hypers, seen = Hypers(lr=0.1), transitions(30)
+    start = both.init(make_key(1), hypers)
+    matrix, bias = start.transient[1]
+    for task in (0, 1):
+        mine = slice(task * ACTIONS, (task + 1) * ACTIONS)
+        begun = [(), (matrix[:, mine], bias[mine])]
+        dqn = alone.init(make_key(1), hypers)._replace(transient=begun, target=begun)
+        dqn = feed(alone, hypers, seen, dqn)
+        after = feed(both, hypers, [told(one, task) for one in seen], start)
+        np.testing.assert_allclose(after.transient[1][0][:, mine], dqn.transient[1][0], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(after.target[1][1][mine], dqn.target[1][1], rtol=1e-5, atol=1e-6)
+        other = slice((1 - task) * ACTIONS, (2 - task) * ACTIONS)
+        np.testing.assert_array_equal(after.transient[1][0][:, other], matrix[:, other])
+        wide = after._replace(transient=[(), (jnp.zeros_like(matrix), jnp.array([0.0, 1.0, 3.0, 2.0]))])
+        obs: Any = TaskObs(seen[0].obs, jnp.int32(task))
+        assert int(both.act(wide, hypers, obs, make_key(0))) == 1 - task
+
+
+def test_any_transformation_of_optax_is_an_optimizer() -> None:
+    """Given by its name or itself; a chain too; for both parts. The agent's step size multiplies what it gives."""
+
+    def lived(optimizer: Any, permanent_optimizer: Any = "sgd") -> DeepState:
+        agent = tiny_pt_dqn(
+            training=Training(optimizer, batch=4, replay=12),
+            consolidation=Consolidation(permanent_optimizer, batch=4, buffer=30, in_order=True, max_batches=1),
+        )
+        return jax.jit(agent.consolidate)(feed(agent, HYPERS, transitions(9)), HYPERS, make_key(0), True)
+
+    for name, same in (("sgd", optax.identity()), ("adam", optax.scale_by_adam()), ("rmsprop", optax.scale_by_rms())):
+        named, given = lived(name, name), lived(same, same)
+        for part in ("permanent", "transient", "opt_state", "permanent_opt_state"):
+            np.testing.assert_array_equal(flat(getattr(named, part)), flat(getattr(given, part)))
+    before = tiny_pt_dqn().init(make_key(1), HYPERS)
+    clipped = lived("sgd", optax.chain(optax.clip_by_global_norm(1e-3), optax.scale(2.0)))
+    moved = np.linalg.norm(flat(clipped.permanent) - flat(before.permanent))
+    assert moved == pytest.approx(HYPERS.permanent_lr * 2e-3, rel=1e-3)
+
+
+def test_a_penalty_in_the_loss() -> None:
+    """c/2 ‖w − w₀‖² adds c (w − w₀) to the gradient; without a penalty the first weights are not kept."""
+
+    def towards_start(weights: Any, initial: Any) -> Array:
+        squares = jax.tree.map(lambda w, first: ((w - first) ** 2).sum(), weights, initial)
+        return 0.15 * jnp.asarray(sum(jax.tree.leaves(squares)))
+
+    training = Training(batch=BATCH, replay=6)
+    plain, pulled = tiny_pt_dqn(training=training), tiny_pt_dqn(training=replace(training, penalty=towards_start))
+    assert plain.init(make_key(1), HYPERS).initial == ()
+    after = []
+    for agent in (plain, pulled):
+        start = agent.init(make_key(1), HYPERS)
+        start = start._replace(transient=jax.tree.map(lambda leaf: leaf + 2.0, start.transient))
+        after.append(feed(agent, HYPERS, transitions(2), start))  # one gradient step
+    difference = flat(after[1].transient) - flat(after[0].transient)
+    np.testing.assert_allclose(difference, -HYPERS.transient_lr * 0.3 * 2.0, rtol=1e-4)
+
+
+def test_a_penalty_pulls_towards_weights_that_were_drawn_last() -> None:
+    """The trunk is kept at a consolidation, so its first weights stay the ones to return to; those of the head are new."""
+    trunk, head = sequence([Dense(5, "uniform"), Tanh()], (INPUTS,)), sequence([Dense(ACTIONS, "uniform")], (5,))
+    agent = tiny_pt_dqn(
+        shared_trunk(trunk, head),
+        training=Training(batch=BATCH, replay=6, penalty=lambda weights, _: 0.0 * weights.head[0][0].sum()),
+        on_consolidate=OnConsolidate(REINIT),
+    )
+    start = agent.init(make_key(1), HYPERS)
+    after = jax.jit(agent.consolidate)(feed(agent, HYPERS, transitions(9), start), HYPERS, make_key(0), True)
+    np.testing.assert_array_equal(flat(after.initial.trunk), flat(start.transient.trunk))
+    assert (flat(after.transient.trunk) != flat(start.transient.trunk)).any()
+    np.testing.assert_array_equal(flat(after.initial.head), flat(after.transient.head))
+    assert (flat(after.initial.head) != flat(start.initial.head)).any()
+
+
+def test_weights_are_renewed_by_the_clock_of_life() -> None:
+    """Here by adding 1 to all, with a step size of 0, every third step; the target, copied at the same time, has it at once."""
+
+    def shift(key: Any, transient: Any, opt_state: Any) -> tuple[Any, Any]:
+        noise = jax.random.normal(key, ())
+        return jax.tree.map(lambda leaf: leaf + 1.0 + 0 * noise, transient), jax.tree.map(jnp.zeros_like, opt_state)
+
+    hypers, training = (
+        Hypers(permanent_lr=0.0, transient_lr=0.0, decay=0.0),
+        Training("adam", batch=BATCH, replay=6, target_every=6),
+    )
+    renewing = replace(training, renewal=Renewal(3, shift))
+    agent = tiny_pt_dqn(training=renewing)
+    start = agent.init(make_key(1), hypers)
+    for steps, renewals in [(2, 0), (3, 1), (5, 1), (6, 2), (8, 2)]:
+        state = feed(agent, hypers, transitions(steps), start)
+        np.testing.assert_allclose(flat(state.transient), flat(start.transient) + renewals, rtol=1e-6)
+        assert flat(state.opt_state).any() == (steps % 3 != 0)
+    np.testing.assert_allclose(flat(state.target), flat(start.transient) + 2, rtol=1e-6)
+    waiting = feed(
+        agent, hypers, [transitions(1)[0]._replace(valid=jnp.bool_(False))] * 2, feed(agent, hypers, transitions(3))
+    )
+    np.testing.assert_allclose(flat(waiting.transient), flat(start.transient) + 1, rtol=1e-6)
+
+    def branches(training: Training) -> int:
+        """How often lanes that are mapped together decide as one whether to pay."""
+        agent = tiny_pt_dqn(training=training)
+        learn = jax.vmap(agent.learn, in_axes=(0, None, None, None), axis_name=LANES)
+        lanes = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), agent.init(make_key(1), hypers))
+        return str(jax.make_jaxpr(learn)(lanes, hypers, transitions(1)[0], make_key(0))).count("= cond[")
+
+    assert branches(renewing) == branches(training) + 1 == 2
+
+
+def test_activations_that_a_probe_can_look_at() -> None:
+    net = mlp((INPUTS,), (4,), ACTIONS, "tanh", init="uniform")
+    agent = tiny_pt_dqn(separate_networks(net, net))
+    state, obs = agent.init(make_key(1), HYPERS), jnp.arange(INPUTS, dtype=jnp.float32)
+    matrix, bias = state.transient[1]
+    assert agent.features is not None
+    assert agent.activations is not None
+    hidden = np.tanh(np.asarray(obs) @ np.asarray(matrix) + np.asarray(bias))
+    np.testing.assert_allclose(agent.features(state, obs), hidden, rtol=1e-5)
+    layers = agent.activations(state, obs)
+    assert [layer.shape for layer in layers] == [(INPUTS,), (4,), (4,), (ACTIONS,)]
+    np.testing.assert_allclose(layers[-1], agent.inspect(state, obs)["transient"], rtol=1e-6)
+    trunk, head = sequence([Dense(5), Tanh()], (INPUTS,)), sequence([Dense(ACTIONS)], (5,))
+    for parts in (shared_trunk(trunk, head), single(stacked(trunk, head))):
+        agent = deep_agent(CONTROL, parts, uniform(2), np.zeros(INPUTS, np.float32), Training())
+        weights = agent.init(make_key(1), HYPERS).transient[0]
+        assert agent.features is not None
+        features = agent.features(agent.init(make_key(1), HYPERS), obs)
+        np.testing.assert_allclose(features, trunk.apply(weights, obs[None])[0], rtol=1e-6)
+    table = np.eye(4, INPUTS, dtype=np.float32)
+    rows = index_rows(single(precomputed_inputs([Dense(5, "uniform"), Tanh(), Dense(ACTIONS, "uniform")], table)))
+    agent = deep_agent(CONTROL, rows, uniform(2), np.int16(0), Training())
+    state = agent.init(make_key(1), HYPERS)
+    assert agent.features is not None
+    (matrix, bias), *_ = state.transient
+    np.testing.assert_allclose(agent.features(state, jnp.int16(2)), np.tanh(matrix[2] + bias), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"training": Training("rmsprop")}, "unknown optimizer 'rmsprop'"),
+        ({"training": Training("adamw")}, "unknown optimizer 'adamw'"),
+        ({"training": Training(optax.adam(1e-3))}, "has a learning rate in it"),
+        ({"training": Training(renewal=Renewal(0, lambda _, *both: both))}, "renewed every 1 or more steps"),
         ({"training": Training(batch=0)}, "at least one sample; got 0"),
         ({"training": Training(batch=64, replay=32)}, "holds 32 samples, fewer than a batch of 64"),
         ({"training": Training(target_every=0)}, "every 1 or more steps"),
         ({"training": Training(frames=2)}, r"takes observations of shape \(3,\), but the world gives \(3,\), 2 frames"),
         ({"example_obs": np.zeros(4)}, r"shape \(3,\), but the world gives \(4,\)"),
-        ({"forgetting": OnConsolidate("fade")}, "unknown way to forget 'fade'"),
+        ({"on_consolidate": OnConsolidate("fade")}, "unknown treatment of the transient weights 'fade'"),
         ({"consolidation": Consolidation("nadam")}, "unknown optimizer 'nadam'"),
         ({"consolidation": Consolidation(buffer=10)}, "buffer for consolidation holds 10"),
         ({"heads": 3}, "2 outputs cannot be shared equally by 3 heads"),

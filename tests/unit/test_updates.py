@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remanence.updates import decayed, permanent_error, td_error
+from remanence.updates import decayed, permanent_error, permanent_loss, td_error, td_target, transient_loss
 
 NUMBER = st.floats(-100, 100, width=32)
+
+
+def test_td_target() -> None:
+    """y = R + γ v(S') = 1 + 0.5 · 4 = 3; at an end γ is 0 and y = R."""
+    reward, discount, next_value = jnp.array([1.0, 1.0]), jnp.array([0.5, 0.0]), jnp.array([4.0, 4.0])
+    assert td_target(reward, discount, next_value).tolist() == [3, 1]
 
 
 def test_td_error() -> None:
@@ -26,6 +33,34 @@ def test_td_error_at_an_end_bootstraps_nothing(value: float, reward: float, next
 def test_permanent_error() -> None:
     """V^PT(S) − V^P(S) = 1.5 − 1.25 = 0.25: towards the target (Eq. 4), not away from it."""
     assert float(permanent_error(jnp.float32(1.5), jnp.float32(1.25))) == 0.25
+
+
+def test_transient_loss() -> None:
+    """Targets 3, 1, 7 and V^P = 1, 0.5, 0 leave 2, 0.5, 7 for V^T = 1.5, 1, 0: errors 0.5, −0.5, and one that does not count.
+
+    The loss is (0.25 + 0.25 + 0) / 3, its gradient −2 δ / 3 in V^T. In V^P and the target, which carry weights too, it is 0.
+    """
+    transient, permanent = jnp.array([1.5, 1.0, 0.0]), jnp.array([1.0, 0.5, 0.0])
+    target, valid = jnp.array([3.0, 1.0, 7.0]), jnp.array([True, True, False])
+    loss, gradients = jax.value_and_grad(transient_loss, argnums=(0, 1, 2))(transient, permanent, target, valid)
+    assert float(loss) == pytest.approx(0.5 / 3)
+    assert gradients[0].tolist() == pytest.approx([-1 / 3, 1 / 3, 0])
+    assert not gradients[1].any()
+    assert not gradients[2].any()
+
+
+def test_permanent_loss() -> None:
+    """Stored V^P = 1, 2, 5 and V^T = 0.5, −1, 5: ŷ = 1.5, 1, 10; V^P is now 1, 2, 0: errors 0.5, −1, and one that is not valid.
+
+    The loss is (0.25 + 1 + 0) / 3, its gradient −2 (ŷ − V^P) / 3 in V^P, and 0 in V^T and in what was stored.
+    """
+    permanent, stored, transient = jnp.array([1.0, 2.0, 0.0]), jnp.array([1.0, 2.0, 5.0]), jnp.array([0.5, -1.0, 5.0])
+    valid = jnp.array([True, True, False])
+    loss, gradients = jax.value_and_grad(permanent_loss, argnums=(0, 1, 2))(permanent, stored, transient, valid)
+    assert float(loss) == pytest.approx(1.25 / 3)
+    assert gradients[0].tolist() == pytest.approx([-1 / 3, 2 / 3, 0])
+    assert not gradients[1].any()
+    assert not gradients[2].any()
 
 
 def test_decay() -> None:

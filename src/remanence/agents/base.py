@@ -67,6 +67,10 @@ class Agent(NamedTuple):
     """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
     policy_state: Callable[[AgentState], AgentState] = lambda state: state
     """the part of the state that `act` and `inspect` need: what a saved policy keeps; memories become ()"""
+    features: Callable[[AgentState, Array], Array] | None = None
+    """(state, obs) -> activations of the last hidden layer of the (transient) network; None where there is no network"""
+    activations: Callable[[AgentState, Array], list[Array]] | None = None
+    """(state, obs) -> the output of every layer of that network, the values last"""
 
 
 @runtime_checkable

@@ -1,4 +1,4 @@
-"""Value networks in parts: alone, permanent and transient side by side, or as two heads on one trunk.
+"""Value networks in parts: a single one, a permanent and a transient network, or two heads on a shared trunk.
 
 A plain deep agent is one whose permanent part is empty. So there is one learner, and a permanent part that is zero changes nothing.
 """
@@ -23,12 +23,14 @@ class ValueComposition(NamedTuple):
     init: Callable[[Key], tuple[Any, Any]]  # -> permanent and transient weights
     permanent: Callable[[Any, Any, Array], Array]  # (permanent, transient, obs) -> [batch, outputs]
     transient: Callable[[Any, Array], Array]  # (transient, obs) -> [batch, outputs]
-    reinit: Callable[[Key, Any], Any]  # transient weights begun anew; what both parts use is kept
+    reinit: Callable[[Key, Any], Any]  # transient weights drawn again; what both parts use is kept
     input: Shape
     outputs: int
     has_permanent: bool = True
     permanent_static: bool = True
     """V^P of a state only changes at a consolidation; not so on a shared trunk, which learns at every step"""
+    activations: Callable[[Any, Array], list[Array]] | None = None
+    """(transient, obs) -> the output of every layer below V^T, and V^T itself, each [batch, ...]; None: not known"""
 
 
 def single(network: Network) -> ValueComposition:
@@ -46,6 +48,7 @@ def single(network: Network) -> ValueComposition:
         input=network.input,
         outputs=_outputs(network),
         has_permanent=False,
+        activations=network.activations,
     )
 
 
@@ -68,6 +71,7 @@ def separate_networks(permanent: Network, transient: Network) -> ValueCompositio
         reinit=lambda key, _: transient.init(key),
         input=transient.input,
         outputs=_outputs(transient),
+        activations=transient.activations,
     )
 
 
@@ -88,6 +92,10 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
     def permanent(weights: Any, transient: OnTrunk, obs: Array) -> Array:
         return head.apply(weights, jax.lax.stop_gradient(trunk.apply(transient.trunk, obs)))
 
+    def activations(weights: OnTrunk, obs: Array) -> list[Array]:
+        features = trunk.apply(weights.trunk, obs)
+        return [*trunk.activations(weights.trunk, obs), *head.activations(weights.head, features)]
+
     return ValueComposition(
         init=init,
         permanent=permanent,
@@ -96,6 +104,7 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
         input=trunk.input,
         outputs=_outputs(head),
         permanent_static=False,
+        activations=activations,
     )
 
 
@@ -107,8 +116,14 @@ def index_rows(parts: ValueComposition) -> ValueComposition:
             return parts.permanent(weights, transient, number)
         return parts.permanent(weights, transient, number)[number]
 
+    def activations(weights: Any, number: Array) -> list[Array]:
+        assert parts.activations is not None
+        return [layer[number] for layer in parts.activations(weights, number)]
+
     return parts._replace(
-        permanent=permanent, transient=lambda weights, number: parts.transient(weights, number)[number]
+        permanent=permanent,
+        transient=lambda weights, number: parts.transient(weights, number)[number],
+        activations=activations if parts.activations else None,
     )
 
 

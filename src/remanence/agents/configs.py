@@ -23,6 +23,7 @@ from remanence.agents.composition import ValueComposition, index_rows, separate_
 from remanence.agents.dqn import (
     Consolidation,
     OnConsolidate,
+    Renewal,
     Training,
     clear_replay,
     deep_agent,
@@ -196,8 +197,8 @@ class Deep(_Config):
     """observations are divided by this; None: uint8 images by the largest value of their space, others by 1"""
     penalty: Callable[..., Any] | None = None
     """(transient weights, initial transient weights) -> a number that is added to the loss"""
-    renewal: Any = None
-    """a `Renewal(every, renew)`: (key, transient weights, optimizer state) -> the same, every so many steps"""
+    renewal: Renewal | None = None
+    """`Renewal(every, renew)`: a change of the transient weights every n steps, such as shrink-and-perturb"""
     problem: ClassVar[Problem] = CONTROL
 
     @property
@@ -210,6 +211,8 @@ class Deep(_Config):
             self.frames,
             self.replace,
             self.implicit_next,
+            self.penalty,
+            self.renewal,
         )
 
     def behaviour(self, spec: EnvSpec) -> Behaviour:
@@ -464,7 +467,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
         epsilon_greedy(value)
     elif name == "scale" and value is not None and not value > 0:
         raise UserError(f"observations can only be divided by a number above 0; got scale={value}")
-    elif name == "hidden" and any(units < 1 for units in value):
+    elif name == "hidden" and min(value, default=1) < 1:
         raise UserError(f"a layer needs at least one unit; got hidden={value}")
     elif isinstance(value, int) and not isinstance(value, bool) and value < 1 and name != "min_batches":
         raise UserError(f"{name} must be at least 1; got {value}")

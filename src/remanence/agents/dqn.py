@@ -1,16 +1,35 @@
-"""Deep agents: one learner from replayed batches, for TD and DQN, with or without a permanent part (paper, Algorithm 4)."""
+"""Deep agents: one learner from replayed batches, for TD and DQN, with or without a permanent part.
+
+`deep_agent` is the paper's Algorithm 4 (PT-DQN), in its order. The numbers in the code are its lines:
+
+     1–3   Initialize buffers B and D, networks w^P and w^T, target network w^T_target                 init
+     5     Take action A_t according to the ε-greedy policy                                            act
+     7     Store (S_t, A_t, R_{t+1}, S_{t+1}) in B                                                     store
+     8     Store (S_t, A_t, Q^P(S_t, A_t)) in D                                                        store
+     9     Sample a batch of transitions from B                                                        learn
+    10     y = R_{j+1} + γ max_a' (Q^P(S_{j+1}, a') + Q^T(S_{j+1}, a'; w^T_target)) − Q^P(S_j, A_j)    learn
+    11     Gradient step on (y − Q^T(S_j, A_j))² with respect to w^T                                   learn
+    12     w^T_target = w^T every N steps                                                              sync_target
+    13     Every k steps (the loop calls it, see `consolidate_every`):                                 consolidate
+    14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         update_permanent
+    15         ŷ = Q^P(S_j, A_j) as stored + Q^T(S_j, A_j)                                             update_permanent
+    16         Gradient step on (ŷ − Q^P(S_j, A_j))² with respect to w^P                               update_permanent
+    17         w^T = λ w^T                                                                             consolidate
+    18         D = {}                                                                                  update_permanent
+
+Without a permanent part Q^P is 0 and lines 8 and 14 to 18 fall away: that is DQN. For prediction, one output V(s) takes the place
+of Q(s, a), and the value of the next state that of the maximum: that is TD. The equations are in `updates.py`, the options in
+`training.py`, stacks of frames in `frames.py`, and a head for each task in `heads.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 from jax.typing import ArrayLike
 
@@ -18,79 +37,55 @@ from remanence.agents import ring as rings
 from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery
 from remanence.agents.behaviour import Behaviour
 from remanence.agents.composition import ValueComposition, separate_networks, single
+from remanence.agents.frames import frame_stack
+from remanence.agents.heads import head_per_task, one_head, with_task_obs
 from remanence.agents.networks import Network
-from remanence.agents.replay import IMPLICIT, NONE, SEPARATE, Frame, make_replay
+from remanence.agents.replay import IMPLICIT, NONE, SEPARATE, Frame, Sample, make_replay
 from remanence.agents.ring import Ring
 from remanence.agents.td import CONTROL, Problem
-from remanence.core.errors import UserError, unknown
-from remanence.core.frames import join_frames
+from remanence.agents.training import (
+    DECAY,
+    KEEP,
+    NOTHING,
+    OPTIMIZERS,
+    REINIT,
+    Consolidation,
+    OnConsolidate,
+    Renewal,
+    Training,
+    apply_gradient,
+    check_options,
+    clear_replay,
+    make_optimizer,
+    reset_all,
+)
 from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
-from remanence.core.types import Hypers, Key, TaskObs, Transition
+from remanence.core.types import Hypers, Key, Transition
+from remanence.updates import decayed, permanent_loss, td_target, transient_loss
 
-OPTIMIZERS: dict[str, Callable[[], optax.GradientTransformation]] = {
-    "sgd": optax.identity,
-    "adam": optax.scale_by_adam,
-}
-KEEP, REINIT, DECAY = "keep", "redraw", "decay"
-
-
-@dataclass(frozen=True)
-class Training:
-    """How the part that learns at every step is trained."""
-
-    optimizer: str = "sgd"
-    batch: int = 64
-    replay: int = 100_000
-    """how many transitions are remembered"""
-    target_every: int | None = None
-    """steps between two copies to the target network; None bootstraps from the network itself"""
-    frames: int = 1
-    """observations that make one input"""
-    replace: bool = True
-    """whether a transition may be drawn twice for one batch"""
-    implicit_next: bool = False
-    """whether the next state of a transition is looked up in the one that followed, which takes half of the memory: one at which
-    an episode was cut off, not ended, then teaches nothing"""
-
-
-@dataclass(frozen=True)
-class OnConsolidate:
-    """What happens when the agent consolidates, besides the permanent part's own training."""
-
-    weights: str = REINIT
-    """of the learning part: keep them, redraw what is not shared, or decay all of them by λ"""
-    replay: bool = True
-    """whether the replay memory is emptied"""
-    opt_state: bool = True
-    """whether the optimizer's moments begin anew"""
-    target: bool = False
-    """whether the target network follows decayed weights at once, or with its next copy (Algorithm 4). It always follows redrawn
-    ones, because a target from before would teach the old task"""
-
-
-@dataclass(frozen=True)
-class Consolidation:
-    """How the permanent part is trained (Algorithm 4, lines 14 to 16)."""
-
-    optimizer: str = "sgd"
-    batch: int = 64
-    buffer: int = 100_000
-    """how many visits D holds"""
-    in_order: bool = False
-    """batches one after the other, oldest first, each visit once; else drawn at random"""
-    max_batches: int | None = 100
-    """None: as many as the visits fill"""
-    min_batches: int = 0
-    """batches to draw even if D holds fewer: 100 gradient steps on the image grid, whatever the number of visits"""
-    cache: bool = False
-    """whether V^P of remembered transitions is kept with them instead of computed for each batch"""
+__all__ = [
+    "DECAY",
+    "KEEP",
+    "OPTIMIZERS",
+    "REINIT",
+    "Consolidation",
+    "DeepState",
+    "OnConsolidate",
+    "Renewal",
+    "Training",
+    "clear_replay",
+    "deep_agent",
+    "dqn",
+    "pt_dqn",
+    "reset_all",
+]
 
 
 class DeepState(NamedTuple):
-    permanent: Any  # weights of V^P
-    transient: Any  # weights of V^T, the part that learns
-    target: Any  # a copy of them; () if there is no target network
+    permanent: Any  # w^P, weights of V^P
+    transient: Any  # w^T, weights of V^T, the part that learns at every step
+    target: Any  # w^T_target, an older copy of w^T; () if there is no target network
     opt_state: Any  # of the transient part's optimizer
     permanent_opt_state: Any
     replay: Ring  # B
@@ -99,6 +94,7 @@ class DeepState(NamedTuple):
     age: Array  # [] how many steps the episode has lasted
     steps: Array  # [] lived
     dropped: Array  # [] visits that did not fit in D
+    initial: Any = ()  # the weights w^T was drawn with, for a penalty; () without one
 
 
 def deep_agent(
@@ -107,41 +103,39 @@ def deep_agent(
     behaviour: Behaviour,
     example_obs: ArrayLike,
     training: Training,
-    forgetting: OnConsolidate | None = None,
+    on_consolidate: OnConsolidate | None = None,
     consolidation: Consolidation | None = None,
     consolidate_every: ConsolidateEvery = None,
     heads: int = 1,
 ) -> Agent:
-    """An agent that learns from batches of remembered transitions.
+    """An agent that learns from batches of stored transitions.
 
     Args:
         parts: the value networks; `single(network)` for TD and DQN, whose hyper-parameters are `TDHypers`, else `PTHypers`.
         example_obs: [*obs] an observation of the world.
-        forgetting: what is given up whenever the agent consolidates; None: nothing.
-        rhythm: when that is. At told switches, every k episodes or steps, or never.
-        heads: with more than one, the network has outputs for so many tasks, and the agent is told which task is live.
+        on_consolidate: what is given up whenever the agent consolidates; None: nothing.
+        consolidation: how the permanent part is trained then.
+        consolidate_every: when that is. At known task boundaries, every k episodes or steps, or never.
+        heads: with more than one, the network has outputs for this many tasks, and the agent is told which task is live.
     """
-    consolidation = consolidation or Consolidation()
-    _check(parts, training, consolidation, forgetting, np.shape(example_obs))
-    forgetting = forgetting or OnConsolidate(KEEP, replay=False, opt_state=False)
-    optimizer, permanent_optimizer = OPTIMIZERS[training.optimizer](), OPTIMIZERS[consolidation.optimizer]()
-    use_cache = consolidation.cache and parts.has_permanent
-    frame, outputs = jnp.asarray(example_obs), parts.outputs
-    if heads < 1 or outputs % heads:
-        raise UserError(f"{outputs} outputs cannot be shared equally by {heads} heads")
-    replay = make_replay(
+    consolidation, on_consolidate = consolidation or Consolidation(), on_consolidate or NOTHING
+    check_options(parts, training, consolidation, on_consolidate, np.shape(example_obs))
+    outputs = one_head(problem) if heads == 1 else head_per_task(problem, heads, parts.outputs)
+    optimizer, permanent_optimizer = make_optimizer(training.optimizer), make_optimizer(consolidation.optimizer)
+    use_cache = consolidation.cache and parts.has_permanent  # Q^P of stored transitions is kept with them
+    frames = frame_stack(example_obs, training.frames)
+    replay = make_replay(  # B
         example_obs,
-        {"action": _number(outputs), "reward": np.float32(0), "discount": np.float32(0)}
-        | ({"task": _number(outputs)} if heads > 1 else {}),
+        {"action": _integer(parts.outputs), "reward": np.float32(0), "discount": np.float32(0)},
         training.replay,
         training.frames,
         training.replace,
         IMPLICIT if training.implicit_next else SEPARATE,
-        cached=np.zeros(outputs, np.float32) if use_cache else (),
+        cached=np.zeros(parts.outputs, np.float32) if use_cache else (),
     )
-    visits = make_replay(
+    visits = make_replay(  # D
         example_obs,
-        {"output": _number(outputs), "value": np.float32(0)},
+        {"output": _integer(parts.outputs), "value": np.float32(0)},
         consolidation.buffer,
         training.frames,
         next_obs_storage=NONE,
@@ -151,155 +145,155 @@ def deep_agent(
         del hypers
         permanent, transient = parts.init(key)
         return DeepState(
-            permanent,
-            transient,
-            transient if training.target_every else (),
+            permanent,  # line 2
+            transient,  # line 2
+            transient if training.target_every else (),  # line 3
             optimizer.init(transient),
             permanent_optimizer.init(permanent),
-            replay.begin(),
-            () if not parts.has_permanent else visits.begin(),
-            jnp.zeros((training.frames - 1, *frame.shape), frame.dtype),
-            jnp.int32(0),
-            jnp.int32(0),
-            jnp.int32(0),
+            replay.begin(),  # line 1
+            visits.begin() if parts.has_permanent else (),  # line 1
+            frames.begin(),
+            age=jnp.int32(0),
+            steps=jnp.int32(0),
+            dropped=jnp.int32(0),
+            initial=transient if training.penalty else (),
         )
 
-    def perceive(state: DeepState, obs: Array) -> Array:
-        """[1, *input] with the frames that came before."""
-        if training.frames == 1:
-            return obs[None]
-        return join_frames(jnp.concatenate([state.recent, obs[None]])[None])
+    def values(state: DeepState, obs: Array) -> Array:
+        """Q^P + Q^T of what the agent sees now, [outputs]."""
+        seen = frames.input(state.recent, obs)
+        return (parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen))[0]
 
-    def of_head(values: Array, task: Array) -> Array:
-        """[outputs] -> those of one task's head."""
-        return values if heads == 1 else values.reshape(heads, -1)[task]
-
-    def first_of(task: Array) -> Array:
-        """The first output of a task's head."""
-        return task * (outputs // heads)
-
-    def act(state: DeepState, hypers: Hypers, obs: Any, key: Key) -> Array:
-        obs, task = _split_task(obs)
-        seen = perceive(state, obs)
-        values = parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen)
-        return behaviour(of_head(values[0], task), hypers, key)
+    def act(state: DeepState, hypers: Hypers, obs: Array, key: Key) -> Array:
+        return behaviour(values(state, obs), hypers, key)  # line 5
 
     def learn(state: DeepState, hypers: Hypers, transition: Transition, key: Key) -> DeepState:
-        (obs, task), (next_obs, _) = _split_task(transition.obs), _split_task(transition.next_obs)
-        state = remember(state, transition._replace(obs=obs, next_obs=next_obs), task)
-        sample = replay.sample(state.replay, key, training.batch)
+        state = store(state, transition)  # lines 7, 8
+        sample = replay.sample(state.replay, key, training.batch)  # line 9
+        actions = sample.extras["action"].astype(jnp.int32)
+        output = jnp.broadcast_to(outputs.output(actions), actions.shape)
+        target_weights = state.target if training.target_every else state.transient
+        permanent_q, next_permanent_q = permanent_values(state, sample, target_weights)
+        next_q = next_permanent_q + parts.transient(target_weights, sample.next_obs)
+        next_value = jax.vmap(outputs.bootstrap)(next_q, actions)
+        # line 10; the loss takes Q^P(S_j, A_j) away from it
+        y = td_target(sample.extras["reward"], sample.extras["discount"], next_value)
+
+        def loss(transient: Any) -> Array:
+            transient_q = parts.transient(transient, sample.obs)
+            squared = transient_loss(taken(transient_q, output), taken(permanent_q, output), y, sample.valid)
+            return squared if training.penalty is None else squared + training.penalty(transient, state.initial)
+
         ready = transition.valid & (rings.size(state.replay) >= training.batch)
-        target = state.target if training.target_every else state.transient
-        if use_cache:
-            permanent_q, next_permanent_q = sample.cached, sample.next_cached
-        else:
-            permanent_q = parts.permanent(state.permanent, state.transient, sample.obs)
-            next_permanent_q = parts.permanent(state.permanent, target, sample.next_obs)
-        next_values = next_permanent_q + parts.transient(target, sample.next_obs)
-        tasks = sample.extras["task"].astype(jnp.int32) if heads > 1 else jnp.zeros(training.batch, jnp.int32)
-        then = jax.vmap(lambda values, task: problem.bootstrap(of_head(values, task)))(next_values, tasks)
-        td_target = jax.lax.stop_gradient(sample.extras["reward"] + sample.extras["discount"] * then)
-        actions = problem.output(sample.extras["action"].astype(jnp.int32))
-        rows, output = jnp.arange(training.batch), first_of(tasks) + actions
-        permanent_q = jax.lax.stop_gradient(permanent_q)[rows, output]
-
-        def loss(weights: Any) -> Array:
-            """The squared TD error; to the part that learns, V^P is only a number (Eq. 5, App. A)."""
-            error = td_target - permanent_q - parts.transient(weights, sample.obs)[rows, output]
-            return jnp.mean(jnp.where(sample.valid, error, 0.0) ** 2)
-
-        transient, opt_state = apply_gradient(
+        transient, opt_state = apply_gradient(  # line 11
             optimizer, jax.grad(loss)(state.transient), state.transient, state.opt_state, _lr(hypers), ready
         )
-        steps = state.steps + transition.valid
-        if training.target_every:
-            synced = transition.valid & (steps % training.target_every == 0)
-            # Lanes that keep the same time pay for the copy only when it is made.
-            target = jax.lax.cond(
-                max_over_lanes(synced.astype(jnp.int32), transition.valid) > 0,
-                lambda: tree_where(synced, transient, state.target),
-                lambda: state.target,
-            )
-            state = state._replace(target=target)
-        return state._replace(transient=transient, opt_state=opt_state, steps=steps)
+        state = state._replace(transient=transient, opt_state=opt_state, steps=state.steps + transition.valid)
+        return sync_target(renew(state, transition.valid, key), transition.valid)  # line 12
 
-    def remember(state: DeepState, transition: Transition, task: Array) -> DeepState:
-        """Notes the transition in B and the visit, with its V^P, in D."""
-        extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
-        if heads > 1:
-            extras["task"] = task
-        stack = jnp.concatenate([state.recent, transition.obs[None].astype(frame.dtype)])
+    def store(state: DeepState, transition: Transition) -> DeepState:
+        """Stores the transition in B, and the visit with its Q^P in D."""
         now, then = Frame(transition.obs, state.age), Frame(transition.next_obs, state.age + 1)
         if parts.has_permanent:
-            value = parts.permanent(state.permanent, state.transient, perceive(state, transition.obs))[0]
-            output = first_of(task) + problem.output(transition.action)
-            visit = {"output": output, "value": value[output]}
-            state = state._replace(
-                visited=visits.add(state.visited, now, then, visit, jnp.bool_(False), transition.valid)
-            )
+            seen = frames.input(state.recent, transition.obs)
+            permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
+            output = outputs.output(transition.action)
+            visit = {"output": output, "value": permanent_q[output]}
+            visited = visits.add(state.visited, now, then, visit, jnp.bool_(False), transition.valid)  # line 8
+            state = state._replace(visited=visited)
             if use_cache:
-                following = perceive(state._replace(recent=stack[1:]), transition.next_obs)
-                next_value = parts.permanent(state.permanent, state.transient, following)[0]
-                now, then = now._replace(cached=value), then._replace(cached=next_value)
-        going_on = ~transition.last
-        cut = transition.last & (transition.discount > 0)
+                seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs)
+                next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
+                now, then = now._replace(cached=permanent_q), then._replace(cached=next_permanent_q)
+        extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
+        truncated = transition.last & (transition.discount > 0)
+        recent, age = frames.advance(state.recent, state.age, transition)
         return state._replace(
-            replay=replay.add(state.replay, now, then, extras, cut, transition.valid),
-            recent=jnp.where(transition.valid, jnp.where(going_on, stack[1:], jnp.zeros_like(stack[1:])), state.recent),
-            age=jnp.where(transition.valid, jnp.where(going_on, state.age + 1, 0), state.age),
+            replay=replay.add(state.replay, now, then, extras, truncated, transition.valid),  # line 7
+            recent=recent,
+            age=age,
         )
+
+    def permanent_values(state: DeepState, sample: Sample, target_weights: Any) -> tuple[Array, Array]:
+        """Q^P of the sampled states and of the next ones, each [batch, outputs]."""
+        if use_cache:
+            return sample.cached, sample.next_cached
+        return (
+            parts.permanent(state.permanent, state.transient, sample.obs),
+            parts.permanent(state.permanent, target_weights, sample.next_obs),
+        )
+
+    def renew(state: DeepState, valid: Array, key: Key) -> DeepState:
+        """Every so many steps, changes the transient weights as `Training.renewal` says."""
+        if training.renewal is None:
+            return state
+        every, renewed = training.renewal.every, training.renewal.renew
+        due, old = valid & (state.steps % every == 0), (state.transient, state.opt_state)
+        transient, opt_state = _when_due(due, lambda: renewed(jax.random.fold_in(key, 1), *old), old)
+        return state._replace(transient=transient, opt_state=opt_state)
+
+    def sync_target(state: DeepState, valid: Array) -> DeepState:
+        """Every `target_every` steps, copies the transient weights to the target network."""
+        if not training.target_every:
+            return state
+        due = valid & (state.steps % training.target_every == 0)
+        return state._replace(target=_when_due(due, lambda: state.transient, state.target))
 
     def consolidate(state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         k_permanent, k_reinit = jax.random.split(key)
         if parts.has_permanent:
-            state = update_permanent(state, hypers, k_permanent, active)
-        if forgetting.weights == REINIT:
+            state = update_permanent(state, hypers, k_permanent, active)  # lines 14, 15, 16, 18
+        if on_consolidate.transient == DECAY:
+            state = state._replace(
+                transient=jax.tree.map(lambda w: decayed(w, hypers.decay), state.transient)
+            )  # line 17
+        elif on_consolidate.transient == REINIT:  # λ = 0, for networks: weights of zero would never learn
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
-        elif forgetting.weights == DECAY:
-            state = state._replace(transient=jax.tree.map(lambda leaf: hypers.decay * leaf, state.transient))
-        if training.target_every and (forgetting.target or forgetting.weights == REINIT):
+            if training.penalty:
+                state = state._replace(initial=parts.reinit(k_reinit, state.initial))
+        if training.target_every and (on_consolidate.sync_target or on_consolidate.transient == REINIT):
             state = state._replace(target=state.transient)
-        if forgetting.opt_state:
+        if on_consolidate.reset_optimizer:
             state = state._replace(opt_state=optimizer.init(state.transient))
-        if forgetting.replay:
+        if on_consolidate.clear_replay:
             state = state._replace(replay=rings.emptied(state.replay))
         elif use_cache:
-            believe = partial(parts.permanent, state.permanent, state.transient)
-            state = state._replace(replay=replay.refresh(state.replay, believe, 4 * training.batch, active))
+            new_values = partial(parts.permanent, state.permanent, state.transient)
+            state = state._replace(replay=replay.refresh(state.replay, new_values, 4 * training.batch, active))
         return state
 
     def update_permanent(state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
-        """Trains the permanent part towards V^P as stored + V^T (Algorithm 4, lines 14 to 16), and empties D."""
+        """Trains the permanent part on the visits in D, towards what both parts know together, and empties D."""
         held = rings.size(state.visited)
-        count = held // consolidation.batch
+        batches = held // consolidation.batch
         if consolidation.max_batches is not None:
-            count = jnp.minimum(count, consolidation.max_batches)
-        count = jnp.where(held > 0, jnp.maximum(count, consolidation.min_batches), 0)
+            batches = jnp.minimum(batches, consolidation.max_batches)
+        batches = jnp.where(held > 0, jnp.maximum(batches, consolidation.min_batches), 0)
 
         def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
             permanent, opt_state = carry
-            if consolidation.in_order:
+            if consolidation.in_order:  # line 14
                 ages = i * consolidation.batch + jnp.arange(consolidation.batch)
                 sample = visits.read(state.visited, jnp.minimum(ages, held - 1))
             else:
                 sample = visits.sample(state.visited, jax.random.fold_in(key, i), consolidation.batch)
-            rows, output = jnp.arange(consolidation.batch), sample.extras["output"].astype(jnp.int32)
-            td_target = sample.extras["value"] + parts.transient(state.transient, sample.obs)[rows, output]
+            output, stored = sample.extras["output"].astype(jnp.int32), sample.extras["value"]
+            transient_q = taken(parts.transient(state.transient, sample.obs), output)
 
             def loss(weights: Any) -> Array:
-                error = td_target - parts.permanent(weights, state.transient, sample.obs)[rows, output]
-                return jnp.mean(jnp.where(sample.valid, error, 0.0) ** 2)
+                permanent_q = taken(parts.permanent(weights, state.transient, sample.obs), output)
+                return permanent_loss(permanent_q, stored, transient_q, sample.valid)  # line 15
 
-            gradient = jax.grad(loss)(permanent)
-            return apply_gradient(permanent_optimizer, gradient, permanent, opt_state, hypers.permanent_lr, i < count)
+            return apply_gradient(  # line 16
+                permanent_optimizer, jax.grad(loss)(permanent), permanent, opt_state, hypers.permanent_lr, i < batches
+            )
 
-        permanent, opt_state = jax.lax.fori_loop(
-            0, max_over_lanes(count, active), one_batch, (state.permanent, state.permanent_opt_state)
-        )
+        start = state.permanent, state.permanent_opt_state
+        permanent, opt_state = jax.lax.fori_loop(0, max_over_lanes(batches, active), one_batch, start)
         return state._replace(
             permanent=permanent,
             permanent_opt_state=opt_state,
-            visited=rings.emptied(state.visited),
+            visited=rings.emptied(state.visited),  # line 18
             dropped=state.dropped + rings.overwritten(state.visited),
         )
 
@@ -311,17 +305,33 @@ def deep_agent(
         permanent = parts.permanent(state.permanent, state.transient, obs[None])[0]
         return {"value": permanent + transient, "permanent": permanent, "transient": transient}
 
-    return Agent(
+    def activations(state: DeepState, obs: Array) -> list[Array]:
+        """`obs` is a whole input. The output of every layer below Q^T, and Q^T."""
+        assert parts.activations is not None
+        return [layer[0] for layer in parts.activations(state.transient, obs[None])]
+
+    def features(state: DeepState, obs: Array) -> Array:
+        """What the last layer sees: the output of the layer before it, or the input where there is none."""
+        return [obs, *activations(state, obs)][-2]
+
+    agent = Agent(
         init,
         act,
         learn,
         consolidate,
         inspect,
         consolidate_every,
-        task_aware=heads > 1,
         samples_dropped=lambda state: state.dropped,
         policy_state=_policy_state,
+        features=features if parts.activations else None,
+        activations=activations if parts.activations else None,
     )
+    return agent if heads == 1 else with_task_obs(agent, values, problem, behaviour, heads, parts.outputs)
+
+
+def taken(values: Array, output: Array) -> Array:
+    """[batch, outputs] -> [batch] the values of the actions that were taken."""
+    return values[jnp.arange(len(values)), output]
 
 
 def _policy_state(state: DeepState) -> DeepState:
@@ -330,78 +340,21 @@ def _policy_state(state: DeepState) -> DeepState:
     return state._replace(**{name: () for name in state._fields if name not in kept})
 
 
-def _split_task(obs: Any) -> tuple[Array, Array]:
-    """The observation and the task; task 0 for agents that are not told."""
-    return (obs.obs, obs.task) if isinstance(obs, TaskObs) else (obs, jnp.int32(0))
-
-
-def apply_gradient(
-    optimizer: optax.GradientTransformation,
-    gradient: Any,
-    weights: Any,
-    opt_state: Any,
-    lr: float | Array,
-    really: Array,
-) -> tuple[Any, Any]:
-    """One step of an optimizer, or none."""
-    direction, new_opt_state = optimizer.update(gradient, opt_state, weights)
-    moved = jax.tree.map(lambda leaf, step: leaf - lr * step, weights, direction)
-    return tree_where(really, moved, weights), tree_where(really, new_opt_state, opt_state)
+def _when_due(due: Array, new: Any, old: Any) -> Any:
+    """`new()` if it is due in this lane, else `old`. Lanes that keep the same time pay for it only when it is."""
+    return jax.lax.cond(
+        max_over_lanes(due.astype(jnp.int32), True) > 0, lambda: tree_where(due, new(), old), lambda: old
+    )
 
 
 def _lr(hypers: Hypers) -> float | Array:
-    """The step size of the part that learns."""
+    """The step size of the transient part."""
     return hypers.transient_lr if hasattr(hypers, "transient_lr") else hypers.lr
 
 
-def _number(outputs: int) -> np.int8 | np.int32:
-    """Room for the number of an output."""
+def _integer(outputs: int) -> np.int8 | np.int32:
+    """The smallest type that can name one of the outputs."""
     return np.int8(0) if outputs <= 128 else np.int32(0)
-
-
-def _check(
-    parts: ValueComposition,
-    training: Training,
-    consolidation: Consolidation,
-    forgetting: OnConsolidate | None,
-    frame: tuple[int, ...],
-) -> None:
-    """Refuses what could only fail later, or never end."""
-    for optimizer in (training.optimizer, consolidation.optimizer):
-        if optimizer not in OPTIMIZERS:
-            raise unknown("optimizer", optimizer, OPTIMIZERS)
-    for what, batch, room in (
-        ("replay memory", training.batch, training.replay),
-        ("buffer for consolidation", consolidation.batch, consolidation.buffer),
-    ):
-        if batch < 1:
-            raise UserError(f"a batch needs at least one sample; got {batch}")
-        if room < batch + training.frames - 1:  # the oldest ones lack their earlier frames
-            raise UserError(f"the {what} holds {room} samples, fewer than a batch of {batch} needs: make it larger")
-    if training.target_every is not None and training.target_every < 1:
-        raise UserError(f"the target network must be copied every 1 or more steps; got {training.target_every}")
-    if forgetting is not None and forgetting.weights not in (KEEP, REINIT, DECAY):
-        raise unknown("way to forget", forgetting.weights, (KEEP, REINIT, DECAY))
-    if consolidation.cache and not parts.permanent_static:
-        raise UserError(
-            "V^P on a shared trunk changes at every step: it cannot be cached; use two networks, or cache=False"
-        )
-    seen = (*frame[:-1], frame[-1] * training.frames) if frame else frame
-    if seen != parts.input:
-        raise UserError(
-            f"the network takes observations of shape {parts.input}, but the world gives {frame}"
-            + (f", {training.frames} frames of it {seen}" if training.frames > 1 else "")
-        )
-
-
-def clear_replay() -> OnConsolidate:
-    """Empties the replay buffer and keeps everything else: what TD and DQN do at a known task boundary."""
-    return OnConsolidate(KEEP, replay=True, opt_state=False)
-
-
-def reset_all() -> OnConsolidate:
-    """Reinitialises weights and optimizer state and empties the replay buffer: the reset baselines."""
-    return OnConsolidate(REINIT, replay=True, opt_state=True)
 
 
 def dqn(
@@ -416,10 +369,10 @@ def dqn(
 
     Args:
         training: with a large `replay` this is the large-buffer variant.
-        at_switch: what is done at switches the agent is told of: `clear_replay()` empties the memory, `reset_all()` also
-            begins anew; None if it is not told, or does not care.
-        heads: with more than one, the multi-head variant: the network has outputs for so many tasks, and the agent is told which
-            is live.
+        at_switch: what is done at known task boundaries: `clear_replay()` empties the replay buffer, `reset_all()` also
+            reinitialises the network; None if boundaries are unknown, or do not matter.
+        heads: with more than one, the multi-head variant: the network has outputs for this many tasks, and the agent is told
+            which is live.
     """
     consolidate_every = None if at_switch is None else AT_SWITCH
     return deep_agent(
@@ -444,7 +397,7 @@ def pt_dqn(
     consolidate_every: ConsolidateEvery,
     target_follows: bool = False,
 ) -> Agent:
-    """PT-DQN for a continual life (Algorithm 4): two networks, the transient one decayed by λ; B and the moments are kept.
+    """PT-DQN for a continual life (Algorithm 4): two networks, the transient one decayed by λ; B and the optimizer state are kept.
 
     Args:
         target_follows: whether the target network is decayed at once, not with its next copy.
@@ -455,7 +408,7 @@ def pt_dqn(
         behaviour,
         example_obs,
         training,
-        OnConsolidate(DECAY, replay=False, opt_state=False, target=target_follows),
+        OnConsolidate(DECAY, clear_replay=False, reset_optimizer=False, sync_target=target_follows),
         consolidation,
         consolidate_every,
     )

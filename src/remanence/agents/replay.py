@@ -80,7 +80,7 @@ class Replay(NamedTuple):
     """(ring, inputs [block, *input] -> what is known of these states, block) -> ring with all of that computed anew"""
 
 
-SEPARATE, IMPLICIT, NONE = "apart", "chained", "without"
+SEPARATE, IMPLICIT, NONE = "separate", "implicit", "none"
 
 
 def make_replay(
@@ -99,10 +99,10 @@ def make_replay(
         extras: what else is kept of each transition.
         frames: how many frames make an input; they are joined along the last axis.
         replace: whether one transition may be drawn twice for the same batch.
-        following: how the next state is kept. "apart": beside each state. "chained": it is the state of the transition that
-            came after, which takes half of the room; but a transition at which an episode was cut off (not ended: there its
-            next state does not matter) is then not `valid`. "without": not at all, `next_obs` of a sample is `obs`.
-        known: what else is kept of each state.
+        next_obs_storage: how the next state is kept. "separate": beside each state. "implicit": it is the state of the
+            transition that came after, which takes half of the room; but a transition at which an episode was truncated (not
+            terminated: there its next state does not matter) is then not `valid`. "none": not at all, `next_obs` is `obs`.
+        cached: what else is kept of each state.
     """
     if capacity < 1:
         raise UserError(f"a replay memory must hold at least one transition; got {capacity}")

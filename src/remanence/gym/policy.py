@@ -20,9 +20,9 @@ import numpy as np
 from remanence import __version__
 from remanence.agents.base import Agent, AgentConfig, hypers_of
 from remanence.agents.configs import KINDS
-from remanence.agents.replay import join_frames
 from remanence.core.describe import KIND, from_json, to_json
 from remanence.core.errors import UserError, disk_errors
+from remanence.core.frames import join_frames
 from remanence.core.prng import make_key
 from remanence.core.tree_utils import named_leaves
 from remanence.core.types import TaskObs

@@ -48,7 +48,7 @@ class Hosted(Protocol):
 
 def resets_itself(world: World) -> bool:
     """Whether the world begins its episodes itself, and every time step tells in `begun` what the agent sees next."""
-    return getattr(world, "begins_itself", False)
+    return getattr(world, "resets_itself", False)
 
 
 def is_endless(world: World) -> bool:

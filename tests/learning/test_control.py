@@ -90,7 +90,7 @@ def test_random_agent_ignores_what_happens() -> None:
     state = agent.init(make_key(0), NoHypers())
     assert agent.learn(state, NoHypers(), transition(0, 1, 1.0, 2), make_key(1)) is state
     outcome = live(agent, NoHypers())
-    assert np.isfinite(outcome.record["return"]).all()
+    assert np.isfinite(outcome.record["discounted_return"]).all()
 
 
 # --- Updates ---------------------------------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:
     plain = live(PLAIN, TDHypers(0.5))
     for consolidate_every in (Episodes(3), Steps(10)):
         composed = live(pt(consolidate_every), PTHypers(0.0, 0.5, 1.0))
-        assert same(plain.record["return"], composed.record["return"])
+        assert same(plain.record["discounted_return"], composed.record["discounted_return"])
         assert same(plain.record["maps"]["value"], composed.record["maps"]["value"])
 
 
@@ -218,10 +218,12 @@ def test_regret_is_what_is_missing_to_the_optimum() -> None:
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     task = np.repeat(cyclic(2, SEGMENTS), SPAN)
     np.testing.assert_allclose(
-        record["regret"] + record["return"], np.broadcast_to(best[task], record["return"].shape), rtol=1e-5
+        record["regret"] + record["discounted_return"],
+        np.broadcast_to(best[task], record["discounted_return"].shape),
+        rtol=1e-5,
     )
-    discounted = np.sign(record["return_undiscounted"]) * GRID.discount ** (record["steps"] - 1)
-    np.testing.assert_allclose(record["return"], discounted, rtol=1e-4)
+    discounted = np.sign(record["return"]) * GRID.discount ** (record["steps"] - 1)
+    np.testing.assert_allclose(record["discounted_return"], discounted, rtol=1e-4)
 
 
 @pytest.mark.parametrize("composed", [False, True])
@@ -377,7 +379,9 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
         in_turn |= some
     assert sorted(in_turn) == list(seeds)
     for lane, outcome in in_turn.items():
-        np.testing.assert_allclose(outcome.record["return"], together.record["return"][lane], rtol=1e-5)
+        np.testing.assert_allclose(
+            outcome.record["discounted_return"], together.record["discounted_return"][lane], rtol=1e-5
+        )
         assert outcome.steps == together.steps[lane]
 
 
@@ -389,8 +393,8 @@ def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
     whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
     for outcome in (whole, cut):
         assert outcome.steps[0] == 5_000 > outcome.steps[1]
-        lived = np.isfinite(outcome.record["return"])
+        lived = np.isfinite(outcome.record["discounted_return"])
         assert lived[1].all()
         assert 0 < lived[0].sum() < 100
         assert outcome.record["steps"][0, lived[0]].sum() <= 5_000
-    np.testing.assert_array_equal(whole.record["return"], cut.record["return"])
+    np.testing.assert_array_equal(whole.record["discounted_return"], cut.record["discounted_return"])

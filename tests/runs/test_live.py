@@ -29,8 +29,7 @@ from remanence.engine.life import LifeConfig
 from remanence.gym import hosted
 from remanence.gym.factories import EnvFactory
 from remanence.live_env import _window
-from remanence.schedules import Stationary
-from remanence.streams import Stream
+from remanence.streams import Stationary, Stream
 from remanence.worlds import CornerGrid
 from scripted import STEPS, Corridor, Script, curve, notebook, quiet, set_parameter, written
 

@@ -55,6 +55,7 @@ class TimeStep(NamedTuple):
     discount: Array  # []  the world's discount factor, and 0 only if the episode truly terminated
     last: Array  # []  the episode ends here, for whatever reason
     begun: Array | None = None  # [*obs]  what the agent sees next, from worlds that begin the next episode themselves
+    completed: Array | None = None  # []  the episode ended and was not cut off by a task switch; `last` if not given
 
 
 class TaskObs(NamedTuple):

@@ -30,6 +30,7 @@ class HostStep(NamedTuple):
     reward: float
     discount: float  # 0 at a true end
     last: bool
+    completed: bool  # the episode ended, and was not cut off by a task switch
     begun: np.ndarray  # [*obs]  what to act on next: the first observation of the next episode where one has ended
 
 
@@ -113,10 +114,10 @@ class GymnasiumWorld:
         obs, begun, facts = hostcall.call(
             "remanence_own_step",
             _step,
-            [self._view, self._view, _form((3,), "float32")],
+            [self._view, self._view, _form((4,), "float32")],
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
-        seen = TimeStep(obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, begun=begun)
+        seen = TimeStep(obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, begun=begun, completed=facts[3] > 0)
         return HostState(state.lane, state.time + 1), seen
 
     def save(self, states: HostState) -> dict[str, np.ndarray]:
@@ -162,4 +163,4 @@ def _step(asked: np.ndarray, obs: np.ndarray, begun: np.ndarray, facts: np.ndarr
     _, lanes, times, actions, _ = asked[rows].T.tolist()
     for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
         obs[row], begun[row] = seen.obs.ravel(), seen.begun.ravel()
-        facts[row] = seen.reward, seen.discount, seen.last
+        facts[row] = seen.reward, seen.discount, seen.last, seen.completed

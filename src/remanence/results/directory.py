@@ -29,9 +29,9 @@ import resource
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import polars as pl
 
@@ -230,8 +230,14 @@ class RunDirectory(Directory):
             (self.path / name).unlink(missing_ok=True)
 
 
-def keep(results: Results, path: Path) -> Path:
-    """Writes a run that was only in memory, whole."""
+class Savable(Protocol):
+    """A policy, as far as a run's directory needs to know it."""
+
+    def save(self, path: Path, /) -> object: ...
+
+
+def keep(results: Results, path: Path, policies: Mapping[int, Savable] | None = None) -> Path:
+    """Writes a run that is only in memory. `policies`: by lane."""
     directory = Directory(path)
     directory.make()
     if (path / "description.json").exists():
@@ -239,10 +245,8 @@ def keep(results: Results, path: Path) -> Path:
     tables = {"lanes": results.lanes, "curves": results.curves, "maps": results.maps}
     with disk_errors(path), directory.writing():
         directory.add({name: table for name, table in tables.items() if len(table)})
-        for lane, name, seed in results.lanes.select("lane", "contender", "seed").iter_rows():
-            policy = results.policies.get((name, seed))
-            if policy is not None and policy.config is not None:
-                policy.save(path / POLICIES / f"{lane}.npz")
+        for lane, policy in (policies or {}).items():
+            policy.save(path / POLICIES / f"{lane}.npz")
         directory.replace("description.json", results.description, lasting=True)
     return path
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.core.errors import UserError, unknown
-
-if TYPE_CHECKING:
-    import altair as alt
-
-    from remanence.gym.policy import Policy
+from remanence.core.errors import UserError
 
 TABLES = ("lanes", "curves", "maps")
 POLICIES = "policies"  # where those of a run are kept
@@ -27,7 +22,7 @@ POLICIES = "policies"  # where those of a run are kept
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """A run: as read from disk, or as just lived and not kept anywhere yet."""
+    """The tables of a run, read from disk or only in memory. `remanence.live` returns them with a chart and policies."""
 
     kept: Path | None
     """where it is on disk"""
@@ -35,8 +30,6 @@ class Results:
     lanes: pl.DataFrame
     curves: pl.DataFrame
     maps: pl.DataFrame = field(default_factory=pl.DataFrame)
-    policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
-    """what agents had learned at the end, by contender and seed; only of lives in environments of your own"""
 
     def __repr__(self) -> str:
         where = f"'{self.kept}'" if self.kept else "in memory"
@@ -124,35 +117,9 @@ class Results:
                 made[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.windows))
         return made
 
-    def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
-        """A chart of one metric, the first one if not given; `smooth`: each point is the mean of so many."""
-        from remanence.report.panels.run import chart
-
-        return chart(self, metric, smooth)
-
-    def policy(self, contender: str, seed: int | None = None) -> Policy:
-        """What a contender had learned at the end of its life; of the first seed, if not given."""
-        if contender not in self.contenders:
-            raise unknown("agent", contender, self.contenders)
-        seed = self.seeds[0] if seed is None else seed
-        if seed not in self.seeds:
-            raise UserError(f"'{contender}' did not live with seed {seed}: seeds are {self.seeds}")
-        if self.kept is None:
-            return self.policies[contender, seed]
-        from remanence.gym.policy import load_policy
-
-        lane = self._lanes_of(contender).filter(pl.col("seed") == seed)["lane"].item()
-        return load_policy(self.path / POLICIES / f"{lane}.npz")
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the run into a directory, in the form of all runs: `remanence.load_results` reads it. Policies go with it."""
-        from remanence.results.directory import keep
-
-        return keep(self, Path(path))
-
-    def _repr_mimebundle_(self, *options: Any, **more: Any) -> Any:
-        """Notebooks show the chart."""
-        return self.plot()._repr_mimebundle_(*options, **more)  # type: ignore[attr-defined]
+    def lane(self, contender: str, seed: int) -> int:
+        """The number of a lane."""
+        return self._lanes_of(contender).filter(pl.col("seed") == seed)["lane"].item()
 
     def _lanes_of(self, contender: str) -> pl.DataFrame:
         return self.lanes.filter(pl.col("contender") == contender).sort("lane")

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from remanence.core.errors import UserError
 from remanence.experiments.base import Plan
-from remanence.results.continual import lower_is_better
+from remanence.metrics import lower_is_better
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results
 from remanence.runs.execution import Execution

@@ -45,6 +45,13 @@ AgentSpec: TypeAlias = str | AgentConfig | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
 StreamSpec: TypeAlias = int | Stationary | Drift | Switches
 
+RECORDED = (
+    "return",
+    "reward_rate",
+    "episode_length",
+    "episodes",
+    "task",
+)  # in this order in tables: the first is plotted
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the length of a window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
@@ -338,7 +345,7 @@ def _probe(schedule: Schedule) -> Callable[[ProbeInput], dict[str, Any]]:
 
 def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> list[pl.DataFrame]:
     """The curves of one lane: what the engine recorded, and the parameter at the end of each window, where it is a number."""
-    found: dict[str, Any] = dict(record)
+    found: dict[str, Any] = {metric: record[metric] for metric in RECORDED if metric in record}
     windows = len(found["return"])
     window = schedule.duration // windows
     values = [schedule.value((index + 1) * window - 1) for index in range(windows)]

@@ -102,7 +102,7 @@ def _of_box(box: Any, acting: dict[str, Any]) -> Spaces:
     if len(shape) < 2:
         return Spaces(VECTOR, shape, (math.prod(shape),), kept, **acting)
     if dtype == np.uint8:
-        acting["brightest"] = max(int(box.high.max()), 1)
+        acting["max_value"] = max(int(box.high.max()), 1)
     if len(shape) == 2:
         return Spaces(IMAGE, shape, (*shape, 1), kept, **acting)
     if len(shape) > 3:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import jax
-import numpy as np
 import pytest
 
 from remanence.core.prng import make_key
@@ -73,7 +72,7 @@ def test_what_experiments_record_is_in_the_table(name: str) -> None:
     setting = LifeConfig(contender.agent, plan.world, plan.stream, plan.probe(contender.agent), window=plan.window)
 
     def record() -> dict[str, jax.Array]:
-        born = life.init_life(setting, contender.hypers, make_key(np.uint32(0)))
+        born = life.init_life(setting, contender.hypers, make_key(0))
         return setting.probe(life.moment(setting, born))
 
     recorded = set(jax.eval_shape(record))

@@ -31,7 +31,7 @@ from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
 from remanence.worlds import CornerGrid
 
-RETURN = "return"
+RETURN = "discounted_return"
 
 
 def plan() -> Plan:
@@ -59,11 +59,7 @@ def plan() -> Plan:
 
 
 def figures(results: Results) -> dict[str, alt.TopLevelMixin]:
-    return {
-        "curves": learning_curves(
-            results, [Line(RETURN, "return")], title="A corner that pays", x="episode", y="discounted return", smooth=5
-        )
-    }
+    return {"curves": learning_curves(results, [Line(RETURN)], title="A corner that pays", x="episode", smooth=5)}
 
 
 def claims(results: Results) -> list[Claim]:

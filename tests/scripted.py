@@ -12,7 +12,7 @@ from gymnasium import spaces
 
 import remanence
 from remanence.agents import Agent
-from remanence.results.store import Results
+from remanence.live_env import LiveResults
 
 STEPS = 40
 
@@ -116,15 +116,15 @@ def notebook(steps: int = STEPS, acts: Callable = lambda _: jnp.int32(0), **opti
     )
 
 
-def written(results: Results, name: str = "agent", seed: int = 0) -> dict[str, np.ndarray]:
+def written(results: LiveResults, name: str = "agent", seed: int = 0) -> dict[str, np.ndarray]:
     kept, n = results.policy(name, seed).state
     assert n == results.lanes["steps"][0]
     return kept
 
 
-def quiet(*arguments: Any, **options: Any) -> Results:
+def quiet(*arguments: Any, **options: Any) -> LiveResults:
     return remanence.live(*arguments, progress=False, **options)
 
 
-def curve(results: Results, metric: str, name: str = "agent") -> np.ndarray:
+def curve(results: LiveResults, metric: str, name: str = "agent") -> np.ndarray:
     return results.matrix(name, metric)[0]

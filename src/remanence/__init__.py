@@ -13,19 +13,17 @@ if TYPE_CHECKING:
     from remanence.agents.configs import DQN, PTDQN, PTQ, Q, Random
     from remanence.core.types import Episodes
     from remanence.gym.policy import Policy, load_policy
-    from remanence.live_env import live
-    from remanence.results.store import load as load_results
-    from remanence.schedules import Drift, Stationary, Switches
+    from remanence.live_env import live, load_results
+    from remanence.streams import Drift, Stationary, Switches
 
 __version__ = "0.1.0"
 
 # Agents in your own environment; imported on first use.
 _ELSEWHERE = {
-    "live": "live_env",
-    **dict.fromkeys(("Drift", "Stationary", "Switches"), "schedules"),
+    **dict.fromkeys(("live", "load_results"), "live_env"),
+    **dict.fromkeys(("Drift", "Stationary", "Switches"), "streams"),
     **dict.fromkeys(("DQN", "PTDQN", "Q", "PTQ", "Random"), "agents.configs"),
     **dict.fromkeys(("Policy", "load_policy"), "gym.policy"),
-    "load_results": "results",
     "Episodes": "core.types",
 }
 __all__ = [
@@ -53,7 +51,7 @@ def __getattr__(name: str) -> Any:
     if name not in _ELSEWHERE:
         raise AttributeError(f"module 'remanence' has no attribute '{name}'")
     module = importlib.import_module(f"remanence.{_ELSEWHERE[name]}")
-    globals()[name] = found = getattr(module, "load" if name == "load_results" else name)
+    globals()[name] = found = getattr(module, name)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The front door: agents of ours, or of yours, live in an environment of your own."""
+"""`remanence.live`: agents learn in a Gymnasium environment of the user's own."""
 
 from __future__ import annotations
 
@@ -7,41 +7,95 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
 import polars as pl
 
+from remanence import __version__
 from remanence.agents.base import Agent, AgentConfig, BuiltAgent, check_hypers, hypers_of
 from remanence.agents.configs import config_named
 from remanence.core import backend
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, unknown
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import LifeConfig
+from remanence.engine.life import LifeConfig, ProbeInput
+from remanence.engine.probes import episode_curves
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
 from remanence.gym.hosted import GymnasiumWorld, env_pool, register_pool
-from remanence.gym.policy import Policy
+from remanence.gym.policy import Policy, load_policy
 from remanence.gym.pool import EnvPool
-from remanence.gym.record import curves_of, lane_row
 from remanence.gym.spaces import Spaces
-from remanence.results.store import Results
+from remanence.results.directory import save
+from remanence.results.schema import curve_rows
+from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
 from remanence.runs.progress import messages, track
-from remanence.schedules import Drift, Schedule, Stationary, Switches
-from remanence.streams import Stream
+from remanence.streams import Drift, Schedule, Stationary, Switches
+
+if TYPE_CHECKING:
+    import altair as alt
 
 AgentSpec: TypeAlias = str | AgentConfig | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
 StreamSpec: TypeAlias = int | Stationary | Drift | Switches
 
+RECORDED = (
+    "return",
+    "reward_rate",
+    "episode_length",
+    "episodes",
+    "task",
+)  # in this order in tables: the first is plotted
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the length of a window is not given
-LONGEST_ROUND = 64
+LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
 # A lane's state is there once while it lives and once more when lanes begin, and the program needs room to work.
 COPIES, SHARE_OF_MEMORY = 3, 0.7
+
+
+@dataclass(frozen=True, repr=False)
+class LiveResults(Results):
+    """The results of `live`, or any run read from disk: tables, a chart, and what the agents have learned."""
+
+    policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
+    """by contender and seed, of a run that is only in memory"""
+
+    def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
+        """A chart of one metric, the first one if not given; `smooth`: each point is the mean of that many windows."""
+        from remanence.report.panels.run import chart
+
+        return chart(self, metric, smooth)
+
+    def policy(self, contender: str, seed: int | None = None) -> Policy:
+        """The policy of a contender at the end of its life; of the first seed, if not given."""
+        if contender not in self.contenders:
+            raise unknown("agent", contender, self.contenders)
+        seed = self.seeds[0] if seed is None else seed
+        if seed not in self.seeds:
+            raise UserError(f"'{contender}' did not live with seed {seed}: seeds are {self.seeds}")
+        if self.location is None:
+            return self.policies[contender, seed]
+        return load_policy(self.path / POLICIES / f"{self.lane(contender, seed)}.npz")
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the run to a directory, for `remanence.load_results`. Policies are saved with it."""
+        policies = {self.lane(contender, seed): policy for (contender, seed), policy in self.policies.items()}
+        return save(self, Path(path), policies)
+
+    def _repr_mimebundle_(self, *options: Any, **more: Any) -> Any:
+        """Notebooks show the chart."""
+        return self.plot()._repr_mimebundle_(*options, **more)  # type: ignore[attr-defined]
+
+
+def load_results(path: str | Path) -> LiveResults:
+    """Reads a run of `live` or of an experiment from its directory."""
+    found = load(path)
+    return LiveResults(found.location, found.description, found.lanes, found.curves, found.maps)
 
 
 def live(
@@ -54,21 +108,21 @@ def live(
     discount: float = 0.99,
     adapter: Adapter | None = None,
     progress: bool = True,
-) -> Results:
-    """Whole lives of some agents in a Gymnasium environment, one for each seed; returns what became of them.
+) -> LiveResults:
+    """Trains agents in a Gymnasium environment, once for each seed, and returns their curves and policies.
 
     Args:
-        agents: one or several, by name ("PT-DQN"), as recipes (`PTDQN(decay=0.9)`), or your own `Agent`, alone or with its
-            hyper-parameters, (agent, hypers). A dict gives them names.
-        env: a function that makes the environment, or its name for `gymnasium.make`; several of them for `Switches`. Every life
-            has environments of its own; the parts of a synchronous vector environment are lives side by side.
-        stream: how many steps a life has, if nothing changes in it; else `Drift` or `Switches`.
-        seeds: how many lives each agent has, or their seeds; 1 if not given, or as many as a vector environment has parts. Equal
-            seeds give equal bits, as long as as many live together.
+        agents: one or several: names ("PT-DQN"), configurations (`PTDQN(decay=0.9)`), or your own `Agent`, alone or with its
+            hyperparameters as a pair (agent, hypers). A dict gives them names.
+        env: a function that makes the environment, or its name for `gymnasium.make`; several of them for `Switches`. Every seed has
+            environments of its own; the parts of a synchronous vector environment serve one seed each.
+        stream: the number of steps, if nothing changes; else `Drift` or `Switches`.
+        seeds: the number of seeds, or the seeds themselves; 1 if not given, or the number of parts of a vector environment. The same
+            seeds give the same bits for the same number of parallel seeds.
         window: steps per point of a curve; about a hundred points if not given.
-        discount: γ. An episode that is cut off is worth what would have followed, one that ends is not.
+        discount: γ. We bootstrap on truncation, not on termination.
         adapter: wraps every environment after it was made; for several environments whose spaces differ.
-        progress: whether to tell how far it is, on standard error.
+        progress: whether to show progress on standard error.
     """
     configs = _configs(agents)
     if not 0.0 <= discount <= 1.0:
@@ -90,23 +144,22 @@ def live(
     with env_pool() as pool:
         world = GymnasiumWorld(pool, spaces.actions, spec.obs, discount)
         drivers = {
-            name: _driver(name, config, spec, world, schedule, len(numbers), in_order=parts > 1)
+            name: _driver(name, config, spec, world, schedule, window, len(numbers), in_order=parts > 1)
             for name, config in configs.items()
         }
         for name, config in configs.items():
-            workers = EnvPool(list(makers.values()), schedule, spaces, discount, window)
+            workers = EnvPool(list(makers.values()), schedule, spaces, discount)
             register_pool(pool, workers)
             hypers, agent = hypers_of(config), drivers[name].setting.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             for row, seed in enumerate(numbers):
-                worker = workers.workers[int(outcome.record["lane"][row, -1])]
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
-                lanes.append(lane_row(lane, name, seed, hypers, outcome, row, state))
-                curves += curves_of(lane, worker, schedule)
+                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state))
+                curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
     description = _describe(names, configs, stream, schedule, spaces, window, discount, numbers)
-    return Results(
+    return LiveResults(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )
 
@@ -243,6 +296,7 @@ def _driver(
     spec: EnvSpec,
     world: GymnasiumWorld,
     schedule: Schedule,
+    window: int,
     lanes: int,
     in_order: bool,
 ) -> Driver:
@@ -251,19 +305,11 @@ def _driver(
     It uses as many devices as share the lanes equally: a row that nobody lives in would need an environment too. Only on one
     device do lanes begin `in_order`, each with its own part of a vector.
     """
-    tasks = np.arange(len(schedule.names), dtype=np.int32)
-    stream = Stream(tasks, schedule.order, schedule.segment_length, schedule.boundaries_known)
-    # The engine's pages are only there to be turned: players keep their own record.
-    page = schedule.segment_length.count if schedule.by_steps else 1
     hypers = hypers_of(config)
-    try:
-        check_hypers(hypers)
-        agent = config.build(spec)
-    except UserError as error:
-        raise UserError(f"{name}: {error}") from error
-    setting = LifeConfig(agent, world, stream, lambda moment: {"lane": moment.world.lane}, window=page)
     devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
+        check_hypers(hypers)
+        setting = LifeConfig(config.build(spec), world, schedule.stream, _probe(schedule), window=window)
         driver = Driver(setting, _round_steps(setting), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
@@ -277,13 +323,52 @@ def _driver(
 
 
 def _round_steps(setting: LifeConfig) -> int:
-    """Steps between two looks at who rests: such that nobody rests for long."""
+    """Steps per round: such that lanes rarely wait for the end of a round, at the end of a window or before they consolidate."""
     if not setting.by_steps:
         return 2
     consolidate_every = setting.consolidate_every.count if isinstance(setting.consolidate_every, Steps) else 0
-    fitting = math.gcd(setting.stream.segment_length.count, consolidate_every)
+    fitting = math.gcd(setting.window, consolidate_every)
     exact = max(n for n in range(1, LONGEST_ROUND + 1) if fitting % n == 0)
-    return exact if exact >= 8 else min(16, setting.stream.segment_length.count)
+    rounds = -(-setting.window // USUAL_ROUND)  # of a window, all equally long
+    return exact if exact >= USUAL_ROUND // 2 else -(-setting.window // rounds)
+
+
+def _probe(schedule: Schedule) -> Callable[[ProbeInput], dict[str, Any]]:
+    """What the engine records of a life."""
+
+    def measure(moment: ProbeInput) -> dict[str, Any]:
+        task = {"task": moment.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
+        return {**episode_curves(moment), **task}
+
+    return measure
+
+
+def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> list[pl.DataFrame]:
+    """The curves of one lane: what the engine recorded, and the parameter at the end of each window, where it is a number."""
+    found: dict[str, Any] = {metric: record[metric] for metric in RECORDED if metric in record}
+    windows = len(found["return"])
+    window = schedule.duration // windows
+    values = [schedule.value((index + 1) * window - 1) for index in range(windows)]
+    if all(isinstance(value, int | float | np.number) for value in values):
+        found["parameter"] = values
+    lanes = np.array([lane], np.int32)
+    return [curve_rows(lanes, np.asarray(values, np.float64)[None], metric) for metric, values in found.items()]
+
+
+def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any) -> dict:
+    """One row of `lanes`."""
+    numbers = [*jax.tree.leaves(weights), *(values[row] for values in outcome.record.values())]
+    sound = all(np.isfinite(leaf).all() for leaf in numbers if leaf.dtype.kind == "f")
+    return {
+        "lane": lane,
+        "contender": contender,
+        "seed": seed,
+        **({name: float(value) for name, value in vars(hypers).items()} if isinstance(hypers, Hypers) else {}),
+        "steps": int(outcome.steps[row]),
+        "samples_dropped": int(outcome.samples_dropped[row]),
+        "diverged": not sound,
+        "version": __version__,
+    }
 
 
 def _describe(
@@ -313,7 +398,7 @@ def _describe(
             "tasks": list(schedule.names),
             "order": list(schedule.order),
             "segment_length": {type(schedule.segment_length).__name__.lower(): int(schedule.segment_length.count)},
-            "boundaries_known": schedule.boundaries_known,
+            "boundaries_known": schedule.stream.boundaries_known,
             "truncate_on_switch": schedule.truncate_on_switch,
             "parameter": spoken if (spoken := getattr(schedule.change, "__name__", "")).isidentifier() else None,
         },

@@ -1,31 +1,40 @@
-"""Which task is live when, and what the agent is told of it."""
+"""Which task is live when.
+
+A `Stream` is a sequence of tasks, for the engine. `Stationary`, `Drift` and `Switches` say how an environment outside of the
+engine changes; each compiles to a `Schedule`, which holds the stream and what must be done to the environment.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, unknown
 from remanence.core.prng import randint
-from remanence.core.types import Duration, Key, Steps, Task
+from remanence.core.types import Duration, Episodes, Key, Steps, Task
+
+Change: TypeAlias = Callable[[Any, Any], None]  # (environment, value): gives a parameter of the environment that value
+CYCLIC, RANDOM = "cyclic", "random"
 
 
 @dataclass(frozen=True)
 class RandomOrder:
-    """Every segment's task is drawn uniformly, by each lane for itself. A switch may keep the task."""
+    """The task of each segment is drawn uniformly, separately for each lane. Two segments in a row may have the same task."""
 
     segments: int
 
 
 @dataclass(frozen=True)
 class Stream:
-    """A sequence of tasks. Switching is indexing an array: nothing is recompiled and no environment is rebuilt."""
+    """A sequence of tasks. A switch is an index into an array: nothing is recompiled and no environment is rebuilt."""
 
     tasks: Any  # pytree, leaves [num_tasks, ...]
     order: tuple[int, ...] | RandomOrder  # which task is live in each segment
@@ -37,9 +46,8 @@ class Stream:
         if self.segments < 1:
             raise UserError("a stream needs at least one segment")
         if self.segment_length.count < 1:
-            raise UserError(
-                f"a segment must last at least one {type(self.segment_length).__name__[:-1].lower()}; got {self.segment_length.count}"
-            )
+            unit = type(self.segment_length).__name__[:-1].lower()
+            raise UserError(f"a segment must last at least one {unit}; got {self.segment_length.count}")
         strange = [task for task in self.shared_order if task is not None and not 0 <= task < self.num_tasks]
         if strange:
             raise UserError(f"a stream of {self.num_tasks} tasks cannot visit task {strange[0]}")
@@ -54,11 +62,11 @@ class Stream:
 
     @property
     def shared_order(self) -> list[int | None]:
-        """The task of each segment; None where lanes draw it."""
+        """The task of each segment; None where each lane draws its own."""
         return [None] * self.segments if isinstance(self.order, RandomOrder) else list(self.order)
 
     def windows(self, window: int) -> int:
-        """How many pages a life has: episodes, or windows of so many steps."""
+        """How many windows a life has: episodes, or windows of `window` steps."""
         lasts = self.segments * self.segment_length.count
         return lasts // window if isinstance(self.segment_length, Steps) else lasts
 
@@ -72,14 +80,20 @@ class Stream:
         )
 
     def task_id(self, segment: Array, key: Key) -> Array:
-        """The number of the task that is live in a segment, for the lane with this key; the last one goes on for ever."""
+        """The index of the task in a segment, for the lane with this key. The last segment never ends."""
         position = jnp.minimum(segment, self.segments - 1)
         if isinstance(self.order, RandomOrder):
             return randint(jax.random.fold_in(key, position), self.num_tasks)
         return jnp.asarray(self.order, jnp.int32)[position]
 
+    def task_at(self, time: int) -> int:
+        """The same outside of compiled code, by the clock: `time` counts steps, or episodes, like `segment_length`."""
+        if isinstance(self.order, RandomOrder):
+            raise TypeError("each lane draws its own order")
+        return self.order[min(time // self.segment_length.count, self.segments - 1)]
+
     def task(self, segment: Array, key: Key) -> Task:
-        """The task that is live in a segment."""
+        """The task in a segment."""
         number = self.task_id(segment, key)
         return jax.tree.map(lambda leaf: jnp.asarray(leaf)[number], self.tasks)
 
@@ -87,3 +101,189 @@ class Stream:
 def cyclic(num_tasks: int, segments: int) -> tuple[int, ...]:
     """Tasks in turn: 0, 1, …, and again."""
     return tuple(segment % num_tasks for segment in range(segments))
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A stream of an environment outside of the engine, and what changes in the environment.
+
+    Times are those of the stream's clock: steps, or episodes.
+    """
+
+    stream: Stream
+    """which task is live when; it truncates nothing, because only the environment can begin another episode"""
+    names: tuple[str, ...]
+    """of the tasks"""
+    truncate_on_switch: bool = False
+    """whether a switch to another task ends the episode"""
+    environments: bool = False
+    """whether each task is an environment of its own; otherwise there is one"""
+    change: Change | None = None
+    value: Callable[[int], Any] = lambda _: None
+    """the parameter at each time"""
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """The task of each segment."""
+        assert not isinstance(self.stream.order, RandomOrder)
+        return self.stream.order
+
+    @property
+    def segment_length(self) -> Duration:
+        return self.stream.segment_length
+
+    @property
+    def duration(self) -> int:
+        """Of a life."""
+        return self.stream.segments * self.segment_length.count
+
+    @property
+    def by_steps(self) -> bool:
+        return isinstance(self.segment_length, Steps)
+
+    def task(self, time: int) -> int:
+        """The index of the task at a time."""
+        return self.stream.task_at(time)
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Nothing changes."""
+
+    steps: int | None = None
+    episodes: int | None = None
+
+    def schedule(self, environments: Sequence[str]) -> Schedule:
+        _only_one(environments)
+        return Schedule(_numbered(1, (0,), _duration(self.steps, self.episodes)), tuple(environments))
+
+
+@dataclass(frozen=True)
+class Drift:
+    """A parameter changes a little with every step (or every episode) of a life. The agent is not told.
+
+    `change(env, value)` sets the parameter. It moves linearly from `start` to `end`, unless `path` says otherwise: `path` maps the
+    fraction of the life that is over to the fraction of the way from `start` to `end`, both between 0 and 1.
+    """
+
+    change: Change
+    start: float
+    end: float
+    steps: int | None = None
+    episodes: int | None = None
+    path: Callable[[float], float] = float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.start) and math.isfinite(self.end)):
+            raise UserError(f"a parameter cannot drift from {self.start} to {self.end}")
+
+    def schedule(self, environments: Sequence[str]) -> Schedule:
+        _only_one(environments)
+        duration = _duration(self.steps, self.episodes)
+
+        def value(time: int) -> float:
+            share = self.path(min(time / max(duration.count - 1, 1), 1.0))
+            return self.start + share * (self.end - self.start)
+
+        return Schedule(_numbered(1, (0,), duration), tuple(environments), change=self.change, value=value)
+
+
+@dataclass(frozen=True)
+class Switches:
+    """Tasks that take turns: the values of a parameter, or several environments.
+
+    With `change` and `values` there is one environment, and `change(env, value)` sets its parameter to each value in turn. Without
+    them, `live` must be given several environments.
+    """
+
+    change: Change | None = None
+    values: Sequence[Any] = ()
+    every: int | Episodes = 10_000
+    """steps between two switches; or `Episodes(n)`"""
+    segments: int | None = None
+    """number of segments, each with one task; if not given, two for each task, or as many as `order` lists"""
+    order: str | Sequence[int] = CYCLIC
+    """cyclic; random (drawn once, the same for all seeds, and never the same task twice in a row); or the indices of the tasks"""
+    boundaries_known: bool = False
+    """whether agents are told of a switch when it happens"""
+    truncate_on_switch: bool | None = None
+    """whether a switch also ends the episode; if not given, only a switch to another environment does"""
+
+    def __post_init__(self) -> None:
+        if (self.change is None) != (not len(self.values)):
+            raise UserError("to switch a parameter give both: change, a function (env, value), and values")
+
+    def schedule(self, environments: Sequence[str]) -> Schedule:
+        if self.change is not None:
+            _only_one(environments)
+        elif len(environments) < 2:
+            raise UserError("nothing to switch between: give change and values, or a list of environments")
+        names = [str(value) for value in self.values] if self.change else list(environments)
+        segment_length = self.every if isinstance(self.every, Episodes) else Steps(self.every)
+        _check(segment_length)
+        stream = _numbered(len(names), self._order(len(names)), segment_length, self.boundaries_known)
+        elsewhere = self.change is None
+        if elsewhere and self.truncate_on_switch is False:
+            raise UserError("an episode cannot go on in another environment: leave truncate_on_switch out")
+
+        values = tuple(self.values)  # the same object whenever it is asked for
+        return Schedule(
+            stream,
+            tuple(names),
+            truncate_on_switch=elsewhere or bool(self.truncate_on_switch),
+            environments=elsewhere,
+            change=self.change,
+            value=lambda time: values[stream.task_at(time)] if values else None,
+        )
+
+    def _order(self, tasks: int) -> tuple[int, ...]:
+        if not isinstance(self.order, str):
+            order = tuple(int(task) for task in self.order)
+            strange = [task for task in order if not 0 <= task < tasks]
+            if strange:
+                raise UserError(f"with {tasks} tasks, numbered from 0, order cannot name task {strange[0]}")
+            if self.segments is not None and self.segments != len(order):
+                raise UserError(
+                    f"order lists {len(order)} tasks, but segments is {self.segments}: leave one of them out"
+                )
+            segments = len(order)
+        elif self.order not in (CYCLIC, RANDOM):
+            raise unknown("order of tasks", self.order, (CYCLIC, RANDOM))
+        else:
+            segments = 2 * tasks if self.segments is None else self.segments
+            order = cyclic(tasks, segments) if self.order == CYCLIC else _shuffled(tasks, segments)
+        if segments < 1:
+            raise UserError(f"a life needs at least one task; got {segments}")
+        return order
+
+
+def _numbered(tasks: int, order: tuple[int, ...], segment_length: Duration, boundaries_known: bool = False) -> Stream:
+    """A stream whose tasks are their own indices."""
+    return Stream(np.arange(tasks, dtype=np.int32), order, segment_length, boundaries_known)
+
+
+def _shuffled(tasks: int, segments: int) -> tuple[int, ...]:
+    rng = np.random.default_rng(0)
+    order = [int(rng.integers(tasks))]
+    while len(order) < segments:
+        order.append((order[-1] + int(rng.integers(1, tasks))) % tasks if tasks > 1 else 0)
+    return tuple(order)
+
+
+def _duration(steps: int | None, episodes: int | None) -> Duration:
+    if (steps is None) == (episodes is None):
+        raise UserError("say how long it lasts: steps=…, or episodes=…")
+    duration = Steps(steps) if steps is not None else Episodes(episodes or 0)
+    _check(duration)
+    return duration
+
+
+def _check(duration: Duration) -> None:
+    if isinstance(duration.count, bool) or not isinstance(duration.count, int | np.integer) or duration.count < 1:
+        unit = type(duration).__name__.lower()
+        raise UserError(f"a life needs a whole number of {unit}, at least 1; got {duration.count!r}")
+
+
+def _only_one(environments: Sequence[str]) -> None:
+    if len(environments) > 1:
+        raise UserError("several environments take turns by Switches(every=…), without change and values")

@@ -90,7 +90,7 @@ def test_random_agent_ignores_what_happens() -> None:
     state = agent.init(make_key(0), Hypers())
     assert agent.learn(state, Hypers(), transition(0, 1, 1.0, 2), make_key(1)) is state
     outcome = live(agent, Hypers())
-    assert np.isfinite(outcome.record["return"]).all()
+    assert np.isfinite(outcome.record["discounted_return"]).all()
 
 
 # --- Updates ---------------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def test_pt_q_by_hand() -> None:
     # δ = 1 + 0.5 · 2 − (1 + 0) = 1
     np.testing.assert_array_equal(state.transient, [[0.0, 0.25], [-3.0, 2.0]])
     np.testing.assert_array_equal(state.permanent, [[0.0, 1.0], [4.0, 0.0]])
-    after = agent.consolidate(state, hypers, make_key(0), True)
+    after = agent.consolidate(state, hypers, make_key(0))
     # only (0, 1) was visited: 1 + 0.5 · (1.25 − 1)
     np.testing.assert_array_equal(after.permanent, [[0.0, 1.125], [4.0, 0.0]])
     np.testing.assert_array_equal(after.transient, [[0.0, 0.125], [-1.5, 1.0]])
@@ -147,7 +147,7 @@ def test_counting_visits_is_the_pass_over_them(lr: float) -> None:
         for number, step in enumerate(steps):
             states[state] = learn(states[state], step)
             if number in (120, 299):
-                states[state] = agent.consolidate(states[state], hypers, make_key(0), True)
+                states[state] = agent.consolidate(states[state], hypers, make_key(0))
     np.testing.assert_allclose(states[0].permanent, states[1].permanent, rtol=2e-4, atol=1e-5)
     np.testing.assert_allclose(states[0].transient, states[1].transient, rtol=2e-4, atol=1e-5)
     assert not states[0].visited.any()
@@ -165,9 +165,9 @@ def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
     for action in (0, 1, 1):
         state = agent.learn(state, hypers, transition(0, action, 1.0, 1, discount=0.0), make_key(0))
     # the newest two samples are both (0, 1), where Q^T = 1: 0 → 0.5 → 0.75, then the target is 0.75 + 1
-    once = agent.consolidate(state, hypers, make_key(0), True)
+    once = agent.consolidate(state, hypers, make_key(0))
     np.testing.assert_array_equal(once.permanent[0], [0.0, 0.75])
-    twice = agent.consolidate(once, hypers, make_key(0), True)
+    twice = agent.consolidate(once, hypers, make_key(0))
     np.testing.assert_array_equal(twice.permanent[0], [0.0, 1.5])  # 0.75 → 1.25 → 1.5
     assert int(agent.samples_dropped(twice)) == 0
 
@@ -203,7 +203,7 @@ def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:
     plain = live(PLAIN, Hypers(lr=0.5))
     for consolidate_every in (Episodes(3), Steps(10)):
         composed = live(pt(consolidate_every), Hypers(permanent_lr=0.0, transient_lr=0.5, decay=1.0))
-        assert same(plain.record["return"], composed.record["return"])
+        assert same(plain.record["discounted_return"], composed.record["discounted_return"])
         assert same(plain.record["maps"]["value"], composed.record["maps"]["value"])
 
 
@@ -222,10 +222,12 @@ def test_regret_is_what_is_missing_to_the_optimum() -> None:
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     task = np.repeat(cyclic(2, SEGMENTS), SPAN)
     np.testing.assert_allclose(
-        record["regret"] + record["return"], np.broadcast_to(best[task], record["return"].shape), rtol=1e-5
+        record["regret"] + record["discounted_return"],
+        np.broadcast_to(best[task], record["discounted_return"].shape),
+        rtol=1e-5,
     )
-    discounted = np.sign(record["return_undiscounted"]) * GRID.discount ** (record["steps"] - 1)
-    np.testing.assert_allclose(record["return"], discounted, rtol=1e-4)
+    discounted = np.sign(record["return"]) * GRID.discount ** (record["steps"] - 1)
+    np.testing.assert_allclose(record["discounted_return"], discounted, rtol=1e-4)
 
 
 @pytest.mark.parametrize("composed", [False, True])
@@ -266,7 +268,7 @@ def test_the_exact_optimum_is_reached_on_a_fixed_task(composed: bool) -> None:
         )
         state, cells = run(state, cells, keys)
         if composed:
-            state = jax.vmap(lambda one, hyper=hyper: agent.consolidate(one, hyper, make_key(0), True))(state)
+            state = jax.vmap(lambda one, hyper=hyper: agent.consolidate(one, hyper, make_key(0)))(state)
     learned = np.mean(
         jax.vmap(lambda one: jax.vmap(lambda s: agent.inspect(one, s)["value"])(jnp.arange(36)))(state), axis=0
     )
@@ -337,19 +339,33 @@ def test_impossible_grids_are_refused(options: dict[str, Any], message: str) -> 
         SlipperyGrid(**options)
 
 
+def test_meeting_early_changes_nothing() -> None:
+    """Lanes may consolidate when half of the living wait, also after some are over: bitwise the same lives."""
+    agent, hypers = (
+        pt(Episodes(1)),
+        [Hypers(permanent_lr=0.05, transient_lr=lr, decay=0.5) for lr in (0.5, 0.01, 0.5, 0.01, 0.1, 0.3)],
+    )
+    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known=False)
+    setting = LifeConfig(agent, GRID, stream, episode_return(np.zeros(2)))
+    all_meet, half_meet = (Driver(setting, meet_at=share).run(hypers, range(6)) for share in (1.0, 0.5))
+    assert same(all_meet.record, half_meet.record)
+    with pytest.raises(UserError, match="meet"):
+        Driver(setting, meet_at=0.0)
+
+
 def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 lanes of which some never learn: they outlive the rest by far, and still live as they do alone."""
     stream = Stream(TASKS[:1], (0,), Episodes(30), boundaries_known=False)
     driver = Driver(LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_break=20)
     hypers = [Hypers(lr=0.0 if lane % 32 == 5 else 0.5) for lane in range(256)]
     sizes: list[int] = []
-    advance = driver.advance_rows
+    advance = driver._advance
 
     def watched(batch: Any, carry: Any, rounds: Any) -> Any:
         sizes.append(len(carry.life.step))
         return advance(batch, carry, rounds)
 
-    monkeypatch.setattr(driver, "advance_rows", watched)
+    monkeypatch.setattr(driver, "_advance", watched)
     together = driver.run(hypers, range(256))
     assert sorted(set(sizes)) == [16, 64, 256]
     some = [4, 5, 37, 255]
@@ -370,7 +386,9 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
         in_turn |= some
     assert sorted(in_turn) == list(seeds)
     for lane, outcome in in_turn.items():
-        np.testing.assert_allclose(outcome.record["return"], together.record["return"][lane], rtol=1e-5)
+        np.testing.assert_allclose(
+            outcome.record["discounted_return"], together.record["discounted_return"][lane], rtol=1e-5
+        )
         assert outcome.steps == together.steps[lane]
 
 
@@ -382,8 +400,8 @@ def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
     whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
     for outcome in (whole, cut):
         assert outcome.steps[0] == 5_000 > outcome.steps[1]
-        lived = np.isfinite(outcome.record["return"])
+        lived = np.isfinite(outcome.record["discounted_return"])
         assert lived[1].all()
         assert 0 < lived[0].sum() < 100
         assert outcome.record["steps"][0, lived[0]].sum() <= 5_000
-    np.testing.assert_array_equal(whole.record["return"], cut.record["return"])
+    np.testing.assert_array_equal(whole.record["discounted_return"], cut.record["discounted_return"])

@@ -11,8 +11,13 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from remanence import load_results
 from remanence.cli import main
-from remanence.experiments import REGISTRY
+from remanence.core.errors import UserError
+from remanence.experiments import REGISTRY, prediction
+from remanence.metrics import METRICS
+from remanence.results.claims import NOT_RUN
+from remanence.results.store import load
 
 SMOKE = ("--preset", "smoke")
 
@@ -48,7 +53,31 @@ def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureF
         assert {"auc_mean", "auc_se", "first", "last"} <= set(facts["metrics"][metric])
         assert len(facts["metrics"][metric]["first"]) == 3
     assert {"id", "text", "verdict", "evidence"} == set(result["claims"][0])
+    assert [one["id"] for one in result["claims"]] == [one.id for one in prediction.claims(load(_run(runs)))]
+    assert NOT_RUN not in {one["verdict"] for one in result["claims"]}
     assert "already done" in printed.err
+
+
+def _run(runs: Path) -> Path:
+    return next((runs / "figure2/tabular").iterdir())
+
+
+def test_a_run_of_an_experiment_is_loaded_and_drawn_like_one_of_live(runs: Path) -> None:
+    """It has no policies."""
+    results = load_results(_run(runs))
+    assert results.contenders == ["TD", "TD-reset", "PT-TD"]
+    drawn = results.plot("rmsve_others").to_dict()
+    assert [layer["mark"]["type"] for layer in drawn["layer"]] == ["rule", "area", "line"]
+    assert drawn["layer"][2]["encoding"]["y"]["title"] == "RMSVE, other tasks"
+    with pytest.raises(UserError, match="there is no policy"):
+        results.policy("TD")
+
+
+def test_every_recorded_metric_is_in_the_table(runs: Path) -> None:
+    recorded = {
+        metric for found in runs.rglob("curves.parquet") for metric in pl.read_parquet(found)["metric"].unique()
+    }
+    assert {"rmsve_current", "discounted_return", "return", "regret", "steps"} <= recorded <= set(METRICS)
 
 
 def test_same_command_again_runs_nothing(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

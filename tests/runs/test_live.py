@@ -23,15 +23,14 @@ from remanence.agents import Hypers, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.errors import UserError
-from remanence.core.types import ObsSpec, Steps
+from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
 from remanence.gym import hosted
 from remanence.gym.factories import EnvFactory
 from remanence.live_env import _window
-from remanence.schedules import Stationary
-from remanence.streams import Stream
-from remanence.worlds import CornerGrid, World
+from remanence.streams import Stationary, Stream
+from remanence.worlds import CornerGrid
 from scripted import STEPS, Corridor, Script, curve, notebook, quiet, set_parameter, written
 
 README = Path(__file__).parents[2] / "README.md"
@@ -125,6 +124,7 @@ def test_switches_between_environments() -> None:
     assert kept["obs"][20, 0] == kept["obs"][9, 0] + 1
     # Episodes of 4, 3 and 3 of 4 steps in the first two segments, of 3, 4 and 3 in the others: two are cut off, and no returns.
     assert (kept["last"].sum(), curve(results, "episodes").sum()) == (12, 10)
+    assert not np.isnan(results.curves["value"].to_numpy()).any()
     assert results.description["stream"]["tasks"] == ["low", "high"]
 
 
@@ -134,6 +134,10 @@ def test_episodes_as_the_clock() -> None:
     results = quiet(notebook(100), Script, stream, seeds=2)
     np.testing.assert_array_equal(curve(results, "episode_length"), [4, 3, 4, 3, 4, 3])
     np.testing.assert_array_equal(curve(results, "parameter"), [1, 1, 2, 2, 1, 1])
+    np.testing.assert_array_equal(curve(results, "task"), [0, 0, 1, 1, 0, 0])
+    np.testing.assert_array_equal(curve(results, "episodes"), 1)
+    np.testing.assert_allclose(curve(results, "return"), [10.004, 306.003, 810.008, 906.006, 1610.004, 1506.003])
+    np.testing.assert_allclose(curve(results, "reward_rate"), curve(results, "return") / np.array([4, 3] * 3))
     assert results.lanes["steps"].to_list() == [21, 21]
     kept = written(results, seed=1)
     np.testing.assert_array_equal(kept["obs"][:21, 2], np.repeat([1, 2, 1], 7))
@@ -143,11 +147,40 @@ def test_episodes_as_the_clock() -> None:
 
 
 def test_a_life_without_an_end_has_no_return() -> None:
+    """It is 0, and the chart shows reward per step instead."""
     endless = lambda: gymnasium.wrappers.TransformReward(Endless(), lambda _: 2.0)  # noqa: E731
     results = quiet("Q", endless, 20, window=5)
-    assert np.isnan(curve(results, "return", "Q")).all()
-    np.testing.assert_array_equal(curve(results, "reward_rate", "Q"), 2.0)
-    assert "reward per step" in str(results.plot().to_dict())
+    for metric, value in {"return": 0.0, "episode_length": 0.0, "episodes": 0.0, "reward_rate": 2.0}.items():
+        np.testing.assert_array_equal(curve(results, metric, "Q"), value)
+    assert axis(results.plot()) == "reward per step"
+    assert axis(results.plot("return")) == "return per episode"
+
+
+def axis(chart: Any) -> str:
+    """The title of the vertical axis of the curves."""
+    drawn = chart.to_dict()
+    layers = drawn.get("layer") or drawn["vconcat"][0]["layer"]
+    curves = next(layer for layer in layers if layer["mark"]["type"] == "line")
+    assert curves["encoding"]["y"]["field"] == "mean"
+    return curves["encoding"]["y"]["title"]
+
+
+def test_a_window_without_an_end_keeps_the_value_before() -> None:
+    """Episodes of 4 and 3 steps in turn end with steps 4, 7, 11, 14, 18, …; windows of 2 steps."""
+    results = quiet(notebook(), Script, 20, window=2)
+    np.testing.assert_array_equal(curve(results, "episodes"), [0, 1, 0, 1, 0, 1, 1, 0, 1, 0])
+    np.testing.assert_array_equal(curve(results, "episode_length"), [0, 4, 4, 3, 3, 4, 3, 3, 4, 4])
+    brought = [1 + 2 + 3 + 4, 306, 810, 906, 1610]  # 100 · episode · steps + 1 + 2 + …
+    np.testing.assert_array_equal(curve(results, "return"), np.array([0, *brought])[[0, 1, 1, 2, 2, 3, 4, 4, 5, 5]])
+
+
+@pytest.mark.parametrize("window", [1, 7, 35])
+def test_any_window_sees_the_same_life(window: int) -> None:
+    whole, parts = (quiet(notebook(35), Script, 35, window=w) for w in (35, window))
+    for name, values in written(whole).items():
+        np.testing.assert_array_equal(written(parts)[name], values)
+    assert curve(parts, "episodes").sum() == curve(whole, "episodes").sum() == 10
+    assert curve(parts, "reward_rate").mean() == pytest.approx(curve(whole, "reward_rate")[0])
 
 
 class Endless(gymnasium.Env):
@@ -226,7 +259,7 @@ def test_an_agent_learns_the_same_in_the_world_and_in_the_environment() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _StartsInTheMiddle(World):
+class _StartsInTheMiddle:
     grid: CornerGrid
 
     @property
@@ -236,10 +269,6 @@ class _StartsInTheMiddle(World):
     @property
     def discount(self) -> float:
         return self.grid.discount
-
-    @property
-    def observation(self) -> ObsSpec:
-        return self.grid.observation
 
     def reset(self, key: Any, task: Any) -> Any:
         del key, task
@@ -305,7 +334,7 @@ def test_the_same_seed_gives_the_same_bits_and_others_do_not() -> None:
     np.testing.assert_array_equal(weights[0], weights[2])
     np.testing.assert_array_equal(weights[1], weights[3])
     assert not np.array_equal(weights[0], weights[1])
-    assert not hosted._pools
+    assert not hosted._companies
 
 
 def _leaves(tree: Any) -> list[np.ndarray]:
@@ -325,11 +354,13 @@ def test_the_readmes_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert remanence.load_policy("pt.npz").act(np.zeros(4, np.float32)) in (0, 1)
 
     assert results.contenders == ["PT-DQN", "DQN"]
-    assert np.nanmin(results.matrix("DQN", "return")) >= 8
+    returns = results.matrix("DQN", "return")
+    assert returns[returns > 0].min() >= 8
     np.testing.assert_allclose(results.matrix("DQN", "parameter")[0][-1], 30.0)
     drawn = results.plot().to_dict()
-    assert "CartPole-v1" in str(drawn)
-    assert "vega" in str(results._repr_mimebundle_())
+    assert drawn["vconcat"][0]["title"]["text"] == "CartPole-v1"
+    assert (axis(results.plot()), axis(results.plot("episode_length"))) == ("return per episode", "steps per episode")
+    assert results._repr_mimebundle_().keys() == results.plot()._repr_mimebundle_().keys() > set()
     again = remanence.load_results(results.save(tmp_path / "run"))
     assert again.curves.equals(results.curves, null_equal=True)
     assert again.plot().to_dict()["vconcat"][0]["title"] == drawn["vconcat"][0]["title"]

@@ -13,7 +13,7 @@ import pytest
 
 import remanence
 from remanence.core.errors import UserError
-from remanence.results.store import Results
+from remanence.live_env import LiveResults
 from scripted import Corridor, Script, notebook, quiet
 
 SMALL = {"hidden": (8,), "replay": 200, "batch": 16}
@@ -21,16 +21,16 @@ OBS = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
 
 
 @pytest.fixture(scope="module")
-def lived() -> Results:
+def lived() -> LiveResults:
     return quiet(remanence.PTDQN(consolidate_every=50, **SMALL), "CartPole-v1", 200, seeds=2)
 
 
 @pytest.fixture(scope="module")
-def tables() -> Results:
+def tables() -> LiveResults:
     return quiet(["Q", remanence.PTQ(consolidate_every=50, decay=0.0), "Random"], Corridor, 300)
 
 
-def test_values_by_part(lived: Results) -> None:
+def test_values_by_part(lived: LiveResults) -> None:
     parts = lived.policy("PT-DQN").values(OBS)
     assert set(parts) == {"value", "permanent", "transient"}
     assert parts["value"].shape == (3, 2)
@@ -41,7 +41,7 @@ def test_values_by_part(lived: Results) -> None:
     assert not np.allclose(lived.policy("PT-DQN", 1).values(OBS)["value"], parts["value"])
 
 
-def test_it_acts_greedily_or_as_in_its_life(lived: Results) -> None:
+def test_it_acts_greedily_or_as_in_its_life(lived: LiveResults) -> None:
     policy = lived.policy("PT-DQN")
     for obs in OBS:
         assert policy.act(obs) == policy.values(obs)["value"].argmax()
@@ -50,7 +50,7 @@ def test_it_acts_greedily_or_as_in_its_life(lived: Results) -> None:
     assert 0.01 < np.mean(explored) < 0.12  # half of ε = 0.1
 
 
-def test_actions_are_the_environments(tables: Results) -> None:
+def test_actions_are_the_environments(tables: LiveResults) -> None:
     """Random has nothing to say and no ε: it draws any action."""
     policy = tables.policy("Random")
     assert {policy.act(3, greedy=False) for _ in range(50)} == {0, 1}
@@ -59,7 +59,7 @@ def test_actions_are_the_environments(tables: Results) -> None:
 
 
 @pytest.mark.parametrize("name", ["Q", "PT-Q", "Random"])
-def test_a_table_comes_back_from_its_file(tables: Results, name: str, tmp_path: Path) -> None:
+def test_a_table_comes_back_from_its_file(tables: LiveResults, name: str, tmp_path: Path) -> None:
     policy = tables.policy(name)
     again = remanence.load_policy(policy.save(tmp_path / "deep" / "policy.npz"))
     states = np.arange(3, 9)
@@ -69,7 +69,7 @@ def test_a_table_comes_back_from_its_file(tables: Results, name: str, tmp_path: 
     assert again.about["seed"] == 0
 
 
-def test_networks_come_back_and_act_alike(lived: Results, tmp_path: Path) -> None:
+def test_networks_come_back_and_act_alike(lived: LiveResults, tmp_path: Path) -> None:
     policy = lived.policy("PT-DQN", 1)
     again = remanence.load_policy(policy.save(tmp_path / "policy.npz"))
     for part, values in policy.values(OBS).items():
@@ -91,7 +91,7 @@ def test_an_agent_of_ones_own_acts_but_is_not_saved(tmp_path: Path) -> None:
         policy.save(tmp_path / "mine.npz")
 
 
-def test_a_wrong_observation_is_told(lived: Results) -> None:
+def test_a_wrong_observation_is_told(lived: LiveResults) -> None:
     with pytest.raises(UserError, match=r"has shape \(4,\)"):
         lived.policy("PT-DQN").values(np.zeros(5))
     with pytest.raises(UserError, match="act takes one observation"):
@@ -122,7 +122,7 @@ def _changed(content: bytes, **changes: Any) -> bytes:
         (lambda content: _changed(content, spaces=3), "no policy saved by remanence, or it is damaged"),
     ],
 )
-def test_a_damaged_file_is_told(lived: Results, tmp_path: Path, damage: Any, says: str) -> None:
+def test_a_damaged_file_is_told(lived: LiveResults, tmp_path: Path, damage: Any, says: str) -> None:
     path = lived.policy("PT-DQN").save(tmp_path / "policy.npz")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match=says):

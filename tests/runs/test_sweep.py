@@ -123,8 +123,8 @@ def test_sweep_from_the_command_line(
     means = (
         whole.lanes.filter(pl.col("contender") == "Q")
         .group_by("lr")
-        .agg(pl.col("auc_return").mean())
-        .sort("auc_return")
+        .agg(pl.col("auc_discounted_return").mean())
+        .sort("auc_discounted_return")
     )
     assert result["contenders"]["Q"]["hypers"]["lr"] == means["lr"][-1]
     assert result["contenders"]["PT-Q"]["selection"][0]["wins"] >= 0.5
@@ -135,9 +135,9 @@ def test_sweep_from_the_command_line(
 
 def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
     plan = get("figure3/tabular").plan("smoke").select(["Q"]).with_grid("Q", "lr", (0.5,))
-    swept = sweep.sweep("figure3/tabular", "smoke", plan, ("return",), range(3), tmp_path, messages())
+    swept = sweep.sweep("figure3/tabular", "smoke", plan, ("discounted_return",), range(3), tmp_path, messages())
     assert main(["run", "figure3/tabular", "--preset", "smoke", "--contenders", "Q", "--out", str(tmp_path)]) == 0
     run = load(next((tmp_path / "figure3/tabular").iterdir()))
     np.testing.assert_allclose(
-        swept.lanes.sort("seed")["auc_return"], run.matrix("Q", "return").mean(axis=1), rtol=1e-6
+        swept.lanes.sort("seed")["auc_discounted_return"], run.matrix("Q", "discounted_return").mean(axis=1), rtol=1e-6
     )

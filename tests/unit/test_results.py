@@ -11,6 +11,9 @@ import pytest
 
 from remanence import __version__
 from remanence.core.errors import UserError
+from remanence.experiments import figure3, prediction
+from remanence.metrics import METRICS
+from remanence.report.figures import Line, learning_curves
 from remanence.results import claims
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
@@ -101,8 +104,8 @@ def test_diverged_lane_is_named_and_left_out(tmp_path: Path) -> None:
     assert summarise(results)["A"]["metrics"]["error"]["auc_mean"] == 2.5
     areas = {name: auc(results, name, "error") for name in ("A", "B")}
     finding = claims.lower(results, "A", "B", areas, "AUC")
-    assert "n = 1" in finding.evidence or "one seed" in finding.evidence
-    assert "1 seeds left out" in finding.evidence
+    assert finding.verdict == claims.UNDECIDED
+    assert finding.evidence == ("AUC: A − B = -1.0000 (one seed gives no interval) (1 seeds left out: a lane diverged)")
     json.dumps(summarise(results), allow_nan=False)  # one seed left: no interval, and still valid JSON
 
 
@@ -141,9 +144,110 @@ def test_a_claim_needs_all_its_findings() -> None:
 
 def test_differences_are_paired_by_seed(toy: Results) -> None:
     areas = {name: auc(toy, name, "error") for name in ("A", "B")}
-    finding = claims.lower(toy, "A", "B", areas, "AUC")
-    assert "= -1.5000" in finding.evidence  # (2.5 − 3.5, 4 − 6)
-    assert claims.lower(toy, "A", "C", areas, "AUC").verdict == claims.NOT_RUN
+    finding = claims.lower(toy, "A", "B", areas, "AUC")  # (2.5 − 3.5, 4 − 6), standard error 0.5
+    assert finding == claims.Finding(claims.REPRODUCED, "AUC: A − B = -1.5000 [-2.3225, -0.6775], n = 2")
+    assert claims.lower(toy, "B", "A", areas, "AUC").verdict == claims.NOT_REPRODUCED
+    assert claims.lower(toy, "A", "C", areas, "AUC") == claims.Finding(claims.NOT_RUN, "C did not run")
+
+
+def run_of(**curves: dict[str, list[list[float]]]) -> Results:
+    """A run in memory: metric -> contender -> [seeds, windows], segments of `SPAN` windows."""
+    names = list(next(iter(curves.values())))
+    seeds, windows = np.shape(next(iter(curves.values()))[names[0]])
+    lanes = [
+        {"lane": place * seeds + seed, "contender": name, "seed": seed, "diverged": False}
+        for place, name in enumerate(names)
+        for seed in range(seeds)
+    ]
+    rows = [
+        (place * seeds + seed, window + 1, metric, by_name[name][seed][window])
+        for metric, by_name in curves.items()
+        for place, name in enumerate(names)
+        for seed in range(seeds)
+        for window in range(windows)
+    ]
+    asked = {
+        "stream": {"order": [0, 1] * (windows // SPAN // 2), "segment_length": {"episodes": SPAN}},
+        "contenders": dict.fromkeys(names),
+        "seeds": list(range(seeds)),
+    }
+    return Results(
+        None, asked, pl.DataFrame(lanes), pl.DataFrame(rows, schema=["lane", "window", "metric", "value"], orient="row")
+    )
+
+
+def verdicts(found: list[claims.Claim]) -> dict[str, str]:
+    return {one.id: one.verdict for one in found}
+
+
+# Errors of two seeds in two segments of two episodes, the second seed a little worse.
+LOW, MIDDLE, HIGH = ([[first, last] * 2, [first + 0.01, last + 0.01] * 2] for first, last in ((1, 1), (3, 2), (5, 4)))
+GROWING = [[1.0, 3.0] * 2, [1.01, 3.01] * 2]
+
+
+def test_verdicts_on_a_prediction_panel() -> None:
+    """The paper's picture, and the same with PT-TD and TD exchanged."""
+    current = {"TD": MIDDLE, "TD-reset": HIGH, "PT-TD": LOW}
+    others = {"TD": GROWING, "TD-reset": HIGH, "PT-TD": LOW}
+    as_published = run_of(rmsve_current=current, rmsve_others=others)
+    assert verdicts(prediction.claims(as_published)) == dict.fromkeys(
+        (
+            "current-lowest",
+            "others-lowest",
+            "reset-poor",
+            "td-biased-after-switch",
+            "td-forgets-within-task",
+            "pt-starts-well",
+        ),
+        claims.REPRODUCED,
+    )
+    exchanged = run_of(
+        rmsve_current={**current, "TD": LOW, "PT-TD": MIDDLE}, rmsve_others={**others, "TD": LOW, "PT-TD": GROWING}
+    )
+    assert verdicts(prediction.claims(exchanged)) == {
+        "current-lowest": claims.NOT_REPRODUCED,
+        "others-lowest": claims.NOT_REPRODUCED,
+        "reset-poor": claims.REPRODUCED,
+        "td-biased-after-switch": claims.NOT_REPRODUCED,
+        "td-forgets-within-task": claims.UNDECIDED,  # it stays as it is
+        "pt-starts-well": claims.NOT_REPRODUCED,
+    }
+
+
+def test_verdicts_on_a_control_panel() -> None:
+    """Returns: more is better. PT-Q is at its final level at once, the others when the segment is over."""
+    falling = {"Q": [[1.0, 3.0] * 2, [1.1, 3.1] * 2], "Q-reset": [[0.0, 4.0] * 2, [0.1, 4.1] * 2]}
+    returns = {**falling, "PT-Q": [[5.0, 5.0] * 2, [5.1, 5.1] * 2]}
+    found = verdicts(figure3.control_claims(run_of(discounted_return=returns), recovery_in="discounted_return"))
+    assert found == {
+        "pt-highest": claims.REPRODUCED,
+        "reset-relearns": claims.REPRODUCED,
+        "q-readjusts": claims.REPRODUCED,
+        "pt-few-samples": claims.UNDECIDED,  # episodes to recover are counted in means of two: 2 for all
+    }
+    worse = {**returns, "PT-Q": [[0.5, 0.5] * 2, [0.6, 0.6] * 2]}
+    found = verdicts(figure3.control_claims(run_of(discounted_return=worse), recovery_in="discounted_return"))
+    assert found["pt-highest"] == found["q-readjusts"] == claims.NOT_REPRODUCED
+    assert found["reset-relearns"] == claims.REPRODUCED
+
+
+def test_learning_curves_show_means_bands_and_switches() -> None:
+    """Two seeds, four windows: means, mean ± 1.645 s/√2, a rule where the second segment begins, labels of the metric."""
+    results = run_of(**{"return": {"Q": [[1.0, 2, 3, 4], [3.0, 2, 5, 4]], "PT-Q": [[0.0] * 4] * 2}})
+    drawn = learning_curves(results, [Line("return")], "title", "episode").to_dict()
+    rules, band, curve = drawn["layer"]
+    assert [layer["mark"]["type"] for layer in drawn["layer"]] == ["rule", "area", "line"]
+    assert rules["data"]["values"] == [{"window": 2}]
+    assert {(band["encoding"][one]["field"]) for one in ("y", "y2")} == {"low", "high"}
+    assert (curve["encoding"]["x"]["field"], curve["encoding"]["x"]["title"]) == ("window", "episode")
+    assert (curve["encoding"]["y"]["field"], curve["encoding"]["y"]["title"]) == ("mean", METRICS["return"].label)
+    assert curve["encoding"]["color"]["field"] == "contender"
+    assert curve["encoding"]["color"]["scale"]["domain"] == ["Q", "PT-Q"]
+    rows = [row for row in curve["data"]["values"] if row["contender"] == "Q"]
+    assert [(row["window"], row["mean"]) for row in rows] == [(1, 2), (2, 2), (3, 4), (4, 4)]
+    np.testing.assert_allclose([row["high"] - row["mean"] for row in rows], [1.645, 0, 1.645, 0])
+    np.testing.assert_allclose([row["mean"] - row["low"] for row in rows], [1.645, 0, 1.645, 0])
+    assert {row["measure"] for row in rows} == {METRICS["return"].label}
 
 
 def test_same_description_same_directory_other_description_another(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from remanence.agents.base import AT_SWITCH, ConsolidateEvery
 from remanence.core.errors import UserError
 from remanence.core.types import Duration, Episodes, Hypers, Key, ObsSpec, Steps, TaskObs, TimeStep, Transition
 from remanence.engine.lanes import Driver
-from remanence.engine.life import LifeConfig, ProbeInput
-from remanence.engine.probes import latest_returns
+from remanence.engine.life import LifeConfig, Probe, ProbeInput
+from remanence.engine.probes import episode_curves, episode_return, latest_returns
 from remanence.streams import Stream
 from remanence.worlds.base import World
 
@@ -118,8 +118,8 @@ def test_returns_of_the_last_episodes() -> None:
     record = {name: values[0] for name, values in live(notebook(), window=4, segment_length=8).record.items()}
     brought = [3, 3, 12, 30, 30, 12, 3, 3]
     done = [1, 2, 4, 5, 6, 8]  # by the end of each window
-    np.testing.assert_allclose(record["return"], [np.mean(brought[:n]) for n in done], rtol=1e-6)
-    np.testing.assert_allclose(record["return_window"], [3, 3, 21, 30, 12, 3])
+    np.testing.assert_allclose(record["return_last100"], [np.mean(brought[:n]) for n in done], rtol=1e-6)
+    np.testing.assert_allclose(record["return"], [3, 3, 21, 30, 12, 3])
     np.testing.assert_allclose(record["reward_rate"], [1, 1, 10, 10, 1, 1])
     average, averages = 0.0, []
     for one in brought:
@@ -132,7 +132,7 @@ def test_older_episodes_no_longer_count() -> None:
     stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1), Steps(180), boundaries_known=True)
     record = Driver(LifeConfig(notebook(), Ladder(), stream, latest_returns, window=90)).run([0.0], [0]).record
     np.testing.assert_allclose(
-        record["return"][0], [3, 3, (60 * 3 + 30 * 30) / 90, (40 * 3 + 60 * 30) / 100], rtol=1e-6
+        record["return_last100"][0], [3, 3, (60 * 3 + 30 * 30) / 90, (40 * 3 + 60 * 30) / 100], rtol=1e-6
     )
 
 
@@ -147,8 +147,73 @@ def test_a_switch_may_cut_an_episode_off() -> None:
     # What it had brought by then is not a return: of each task two whole episodes count.
     record = {name: values[0].tolist() for name, values in outcome.record.items()}
     assert record["episodes"] == record["count"] == [1, 1] * 3
-    assert record["return_window"] == [3, 3, 30, 30, 3, 3]
-    assert record["return"][-1] == (4 * 3 + 2 * 30) / 6
+    assert record["return"] == [3, 3, 30, 30, 3, 3]
+    assert record["return_last100"][-1] == (4 * 3 + 2 * 30) / 6
+
+
+def test_a_window_without_an_end_keeps_the_value_before() -> None:
+    """Windows of 2 steps, episodes of 3: they end with steps 3, 6, 9, … 24, so every third window has none; the first too."""
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1, 0), Steps(8), boundaries_known=True)
+    record = Driver(LifeConfig(notebook(), Ladder(), stream, episode_curves, window=2)).run([0.0], [0]).record
+    assert record["episodes"][0].tolist() == [0, 1, 1, 0, 1, 1, 0, 1, 1, 0, 1, 1]
+    assert record["return"][0].tolist() == [0, 3, 3, 3, 12, 30, 30, 30, 12, 12, 3, 3]
+    assert record["episode_length"][0].tolist() == [0, *[3] * 11]
+    assert record["reward_rate"][0].tolist() == [1] * 4 + [10] * 4 + [1] * 4
+
+
+def test_lengths_are_those_of_whole_episodes() -> None:
+    """A ladder of 5 rungs, cut off every 8 steps: of the steps 6 to 8 of a segment nothing is counted."""
+    stream = Stream(np.ones(1, np.float32), (0, 0), Steps(8), boundaries_known=True, truncate_on_switch=True)
+    record = Driver(LifeConfig(notebook(), Ladder(5), stream, episode_curves, window=8)).run([0.0], [0]).record
+    assert {name: values[0].tolist() for name, values in record.items()} == {
+        "return": [5, 5],
+        "reward_rate": [1, 1],
+        "episode_length": [5, 5],
+        "episodes": [1, 1],
+    }
+
+
+def test_where_episodes_are_windows() -> None:
+    stream = Stream(np.array([1.0, 10.0], np.float32), (0, 1), Episodes(2), boundaries_known=True)
+    record = Driver(LifeConfig(notebook(), Ladder(), stream, episode_curves)).run([0.0], [0]).record
+    assert {name: values[0].tolist() for name, values in record.items()} == {
+        "return": [3, 3, 30, 30],
+        "reward_rate": [1, 1, 10, 10],
+        "episode_length": [3] * 4,
+        "episodes": [1] * 4,
+    }
+
+
+@pytest.mark.parametrize(
+    ("clock", "probe", "instead"),
+    [(Steps(8), episode_return(), "latest_returns"), (Episodes(8), latest_returns, "episode_return")],
+)
+def test_a_probe_for_the_other_clock_is_refused(clock: Duration, probe: Probe, instead: str) -> None:
+    stream = Stream(np.ones(1, np.float32), (0,), clock, boundaries_known=True)
+    with pytest.raises(UserError, match=f"use {instead}"):
+        Driver(LifeConfig(notebook(), Ladder(), stream, probe)).run([0.0], [0])
+
+
+class Interrupted(Ladder):
+    """Says that none of its episodes is completed."""
+
+    def step(self, key: Key, state: Array, action: Array, task: Array) -> tuple[Array, TimeStep]:
+        rung, seen = super().step(key, state, action, task)
+        return rung, seen._replace(completed=jnp.bool_(False))
+
+
+def test_a_world_can_say_that_an_episode_was_cut_off() -> None:
+    """It begins anew, and counts nowhere."""
+    stream = Stream(np.ones(1, np.float32), (0,), Steps(12), boundaries_known=True)
+    outcome = Driver(LifeConfig(notebook(), Interrupted(), stream, latest_returns, window=6)).run([0.0], [0])
+    assert outcome.agents[0][0, :12, 0].tolist() == [0, 1, 2] * 4
+    assert {name: values[0].tolist() for name, values in outcome.record.items()} == {
+        "return_last100": [0, 0],
+        "return_average": [0, 0],
+        "return": [0, 0],
+        "episodes": [0, 0],
+        "reward_rate": [1, 1],
+    }
 
 
 @pytest.mark.parametrize("round_steps", [1, 4, 5])

@@ -13,7 +13,7 @@ from conftest import key_stub
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Episodes, Steps
-from remanence.streams import RandomOrder, Stream, cyclic
+from remanence.streams import Drift, RandomOrder, Schedule, Stationary, Stream, Switches, cyclic
 
 TASKS = {"rewards": np.array([[0, 1], [2, 3], [4, 5]], np.float32), "slip": np.array([0.1, 0.2, 0.3], np.float32)}
 
@@ -78,3 +78,42 @@ def test_shortening_keeps_the_kind_of_order() -> None:
     short = Stream(TASKS, (2, 0, 1), Steps(5), boundaries_known=True).shortened(2, 4)
     assert (short.order, short.segment_length) == ((2, 0), Steps(4))
     assert Stream(TASKS, RandomOrder(2), Steps(5), boundaries_known=True).shared_order == [None, None]
+
+
+def ignored(env: object, value: object) -> None:
+    del env, value
+
+
+SCHEDULES = {
+    "stationary": Stationary(steps=6).schedule(["one"]),
+    "drift": Drift(ignored, 0.0, 5.0, episodes=6).schedule(["one"]),
+    "values": Switches(ignored, "ab", every=2, order=[1, 0, 1]).schedule(["one"]),
+    "environments": Switches(every=Episodes(2), segments=5).schedule(["one", "two"]),
+}
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES.values(), ids=SCHEDULES)
+def test_a_schedule_and_its_stream_have_the_same_task_at_all_times(schedule: Schedule) -> None:
+    """The environment's side asks the schedule, the engine asks the stream."""
+    stream = schedule.stream
+    for time in range(schedule.duration + 5):  # the last task goes on
+        segment = jnp.int32(time // stream.segment_length.count)
+        assert schedule.task(time) == stream.task_id(segment, key_stub()) == stream.task(segment, key_stub())
+
+
+def test_what_schedules_do_to_an_environment() -> None:
+    steady, drift, values, environments = SCHEDULES.values()
+    assert [steady.value(time) for time in (0, 9)] == [None, None]
+    assert (steady.change, steady.names, steady.duration, steady.by_steps) == (None, ("one",), 6, True)
+    assert [drift.value(time) for time in range(7)] == [0, 1, 2, 3, 4, 5, 5]
+    assert (drift.change, drift.by_steps) == (ignored, False)
+    assert [values.value(time) for time in range(8)] == ["b", "b", "a", "a", "b", "b", "b", "b"]
+    assert (values.names, values.environments, values.truncate_on_switch) == (("a", "b"), False, False)
+    assert [environments.task(time) for time in range(10)] == [0, 0, 1, 1, 0, 0, 1, 1, 0, 0]
+    assert (environments.environments, environments.truncate_on_switch) == (True, True)
+    assert not environments.stream.truncate_on_switch  # only the environment can begin another episode
+
+
+def test_an_order_drawn_by_lanes_is_nobody_elses() -> None:
+    with pytest.raises(TypeError, match="draws its own"):
+        Stream(TASKS, RandomOrder(3), Steps(5), boundaries_known=True).task_at(0)

@@ -16,7 +16,7 @@ from remanence.bench.measure import Report, Row, peak_memory
 from remanence.core import backend
 from remanence.experiments import get
 from remanence.experiments.base import PAPER
-from remanence.experiments.figure3 import EPSILON, GRID, RETURN, SWAPPED_REWARDS
+from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON, GRID, SWAPPED_REWARDS
 from remanence.experiments.figure4 import cell_name
 from remanence.runs.jobs import lanes_of_sweep, make_driver
 
@@ -42,7 +42,7 @@ def run(progress: Callable[[str], None]) -> Report:
                 steps += int(outcome.steps)
                 lanes += 1
                 if group[number].contender == cell_name(PERIOD, DECAY) and group[number].hypers == hypers:
-                    scores.append(float(outcome.record["curves"][RETURN].mean()))
+                    scores.append(float(outcome.record["curves"][DISCOUNTED_RETURN].mean()))
     seconds = time.monotonic() - started
     progress("the usual loop, for a few seconds")
     rate, usual_scores = _usual_rate(hypers)

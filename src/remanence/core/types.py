@@ -74,6 +74,7 @@ class TimeStep(NamedTuple):
     last: Array  # []  the episode ends here, for whatever reason
     reset_obs: Array | None = None
     """[*obs] what the agent sees next, from worlds that reset themselves: the first of a new episode after `last`, else `obs`"""
+    completed: Array | None = None  # []  the episode ended and was not cut off by a task switch; `last` if not given
 
 
 class TaskObs(NamedTuple):

@@ -52,25 +52,49 @@ class Keys(NamedTuple):
 
 
 class EpisodeStats(NamedTuple):
-    """What became of episodes, where pages are windows of steps. A return is here a plain sum of rewards.
+    """Episodes that ended, where windows count steps. Returns are undiscounted.
 
-    An episode that a switch cuts off is not among them.
+    An episode that a task switch cuts off is not among them. The first two fields describe the episode under way, the next three
+    the window under way; the others outlast both.
     """
 
-    under_way: Array  # []  the rewards so far of the episode under way; it outlives the page
-    count: Array  # []  episodes that ended in this page
+    under_way: Array  # []  the rewards so far of the episode under way
+    length: Array  # []  its steps so far
+    count: Array  # []  episodes that ended in this window
     returns: Array  # []  the sum of their returns
+    lengths: Array  # []  the sum of their lengths
+    previous_return: Array  # []  `mean_return` of the window before
+    previous_length: Array  # []  `mean_length` of the window before
     latest: Array  # [LAST_EPISODES]  returns of the last episodes, a ring by number of episode; 0 where there were none
     ever: Array  # []  episodes that ended since the beginning
     average: Array  # []  moving average of returns: an episode adds 1 − SMOOTHING of its own; begins at 0
 
+    @property
+    def mean_return(self) -> Array:
+        """Of the episodes that ended in this window; if none did, that of the window before; 0 before the first episode ends."""
+        return jnp.where(self.count > 0, self.returns / jnp.maximum(self.count, 1), self.previous_return)
+
+    @property
+    def mean_length(self) -> Array:
+        """The same for their lengths."""
+        return jnp.where(self.count > 0, self.lengths / jnp.maximum(self.count, 1), self.previous_length)
+
+    def next_window(self) -> EpisodeStats:
+        return self._replace(
+            count=jnp.int32(0),
+            returns=jnp.float32(0),
+            lengths=jnp.int32(0),
+            previous_return=self.mean_return,
+            previous_length=self.mean_length,
+        )
+
 
 class WindowStats(NamedTuple):
-    """What the page under way has brought so far."""
+    """Sums over the window under way."""
 
     reward: Array  # []
     discounted: Array  # []
-    weight: Array  # []  the discount of the next reward, seen from the start of the page
+    weight: Array  # []  the discount of the next reward, seen from the start of the window
     steps: Array  # []
 
 
@@ -197,7 +221,7 @@ def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
         world_state, seen = world.step_active(k_world, life.world, action, task, active)
     else:
         world_state, seen = world.step(k_world, life.world, action, task)
-    completed = seen.last
+    completed = seen.last if seen.completed is None else seen.completed
     if setting.by_steps and stream.truncate_on_switch:  # truncated, not terminated: the discount stays
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.segment_length.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, valid=active)
@@ -227,8 +251,7 @@ def close_window(setting: LifeConfig, life: Life) -> Life:
     following = life if setting.by_steps else _begin_episode(setting, life, life.ended)
     following = following._replace(tally=tree_where(life.ended, _blank_tally(), life.tally), ended=jnp.bool_(False))
     if life.finished is not None:
-        blank = life.finished._replace(count=jnp.int32(0), returns=jnp.float32(0))
-        following = following._replace(finished=tree_where(life.ended, blank, life.finished))
+        following = following._replace(finished=tree_where(life.ended, life.finished.next_window(), life.finished))
     return following._replace(waiting=is_done(setting, following) | is_due(setting, following))
 
 
@@ -295,18 +318,21 @@ def _add(tally: WindowStats, reward: Array, discount: float) -> WindowStats:
 
 
 def _none_finished() -> EpisodeStats:
-    none = jnp.float32(0)
-    return EpisodeStats(none, jnp.int32(0), none, jnp.zeros(LAST_EPISODES, jnp.float32), jnp.int32(0), none)
+    none, zero = jnp.float32(0), jnp.int32(0)
+    latest = jnp.zeros(LAST_EPISODES, jnp.float32)
+    return EpisodeStats(none, zero, zero, none, zero, none, none, latest, zero, none)
 
 
 def _count(finished: EpisodeStats | None, seen: TimeStep, completed: Array) -> EpisodeStats:
     assert finished is not None
-    so_far = finished.under_way + seen.reward
+    so_far, length = finished.under_way + seen.reward, finished.length + 1
     place = finished.ever % LAST_EPISODES
-    return EpisodeStats(
+    return finished._replace(
         under_way=jnp.where(seen.last, 0.0, so_far),
+        length=jnp.where(seen.last, 0, length),
         count=finished.count + completed,
         returns=finished.returns + jnp.where(completed, so_far, 0.0),
+        lengths=finished.lengths + jnp.where(completed, length, 0),
         latest=finished.latest.at[place].set(jnp.where(completed, so_far, finished.latest[place])),
         ever=finished.ever + completed,
         average=jnp.where(completed, SMOOTHING * finished.average + (1 - SMOOTHING) * so_far, finished.average),

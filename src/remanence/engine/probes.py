@@ -1,4 +1,4 @@
-"""What is measured at the end of an episode."""
+"""What is measured at the end of a window: of an episode, or of a number of steps. The names are those of `metrics.py`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from jax import Array
 
 from remanence.agents.base import Agent
+from remanence.core.errors import UserError
 from remanence.engine.life import LAST_EPISODES, Probe, ProbeInput
 from remanence.worlds.true_values import Truth
 
@@ -51,20 +52,24 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
 
 
 def episode_return(best: np.ndarray | None = None) -> Probe:
-    """What the episode brought (paper, §5.2).
+    """The return of each episode, where the clock counts episodes (paper, §5.2).
 
     Args: best: [tasks] the optimal value of the start; without it there is no regret.
 
-        return                 Σ_t γ^t R_{t+1}, as in the published figures
-        return_undiscounted    Σ_t R_{t+1}
-        regret                 best − return
-        steps                  how long it took
+        discounted_return   Σ_t γ^t R_{t+1}, as in the published figures
+        return              Σ_t R_{t+1}
+        regret              best − discounted_return
+        steps               the length of the episode
     """
 
     def measure(moment: ProbeInput) -> dict[str, Array]:
+        if moment.finished is not None:
+            raise UserError(
+                "episode_return is for streams that count episodes: this one counts steps, use latest_returns"
+            )
         measured = {
-            "return": moment.tally.discounted,
-            "return_undiscounted": moment.tally.reward,
+            "discounted_return": moment.tally.discounted,
+            "return": moment.tally.reward,
             "steps": moment.tally.steps.astype(jnp.float32),
         }
         if best is not None:
@@ -74,23 +79,43 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
     return measure
 
 
-def latest_returns(moment: ProbeInput) -> dict[str, Array]:
-    """What episodes bring, where the clock counts steps and pages are windows of them.
+def episode_curves(moment: ProbeInput) -> dict[str, Array]:
+    """Episodes and rewards of a window, whatever the clock counts: an episode is a window of its own where it counts episodes.
 
-    return             mean return of the last 100 episodes, fewer if there were not so many yet, 0 before the first ends
+    return           mean undiscounted return of the episodes that ended in the window
+    reward_rate      reward per step of the window
+    episode_length   mean length of those episodes
+    episodes         how many they are
+
+    Where none ended, return and length are those of the window before, and 0 before the first episode ends.
+    """
+    tally, done = moment.tally, moment.finished
+    length = tally.steps.astype(jnp.float32)
+    return {
+        "return": tally.reward if done is None else done.mean_return,
+        "reward_rate": tally.reward / jnp.maximum(tally.steps, 1),
+        "episode_length": length if done is None else done.mean_length,
+        "episodes": jnp.ones_like(length) if done is None else done.count.astype(jnp.float32),
+    }
+
+
+def latest_returns(moment: ProbeInput) -> dict[str, Array]:
+    """Returns of episodes, where the clock counts steps.
+
+    return_last100     mean return of the last 100 episodes; of all until there are 100; 0 before the first ends
     return_average     moving average over episodes, R ← 0.99 R + 0.01 G, from 0; as in the released code
-    return_window      mean return of the episodes that ended in the window; 0 if none did
-    episodes           how many did; one that a switch cut off counts nowhere
+    return             mean return of the episodes that ended in the window; as in `episode_curves`
+    episodes           how many they are; one that a switch cut off counts nowhere
     reward_rate        reward per step of the window
     """
     done = moment.finished
-    assert done is not None, "pages are episodes here: use `episode_return`"
+    if done is None:
+        raise UserError("latest_returns is for streams that count steps: this one counts episodes, use episode_return")
+    curves = episode_curves(moment)
     return {
-        "return": jnp.sum(done.latest) / jnp.clip(done.ever, 1, LAST_EPISODES),
+        "return_last100": jnp.sum(done.latest) / jnp.clip(done.ever, 1, LAST_EPISODES),
         "return_average": done.average,
-        "return_window": done.returns / jnp.maximum(done.count, 1),
-        "episodes": done.count.astype(jnp.float32),
-        "reward_rate": moment.tally.reward / jnp.maximum(moment.tally.steps, 1),
+        **{name: curves[name] for name in ("return", "episodes", "reward_rate")},
     }
 
 

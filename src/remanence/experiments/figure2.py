@@ -71,15 +71,13 @@ def _presets(
     }
 
 
-def _panel(
-    name: str, title: str, measure: str, plans: dict[str, Callable[[], Plan]], expected: str, *remarks: str
-) -> Experiment:
+def _panel(name: str, title: str, plans: dict[str, Callable[[], Plan]], expected: str, *remarks: str) -> Experiment:
     return Experiment(
         name=f"figure2/{name}",
         figure=f"Figure 2, {title.lower()}",
         title=title,
         plans=plans,
-        figures=partial(figures, title=title, measure=measure),
+        figures=partial(figures, title=title),
         claims=claims,
         expected=expected,
         primary_metrics=(CURRENT, OTHERS),
@@ -94,7 +92,6 @@ EXPERIMENTS = (
     _panel(
         "tabular",
         "Discrete grid, tabular",
-        "RMSVE",
         _presets(_tabular, _tabular),
         "10 s",
         "Errors on the current task are weighted by expected visits, as in the published panel; unweighted ones are stored too.",
@@ -103,7 +100,6 @@ EXPERIMENTS = (
     _panel(
         "linear",
         "Discrete grid, linear",
-        "RMSVE",
         _presets(_linear, _linear),
         "10 s",
         "Errors on the current task are weighted by expected visits, as in the published panel; unweighted ones are stored too.",
@@ -112,7 +108,6 @@ EXPERIMENTS = (
     _panel(
         "continuous",
         "Continuous grid, linear",
-        "RMSVE",
         _presets(
             partial(_continuous_plan, CONTINUOUS),
             partial(_continuous_plan, CONTINUOUS_RELEASED),

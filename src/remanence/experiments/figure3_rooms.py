@@ -11,7 +11,7 @@ from remanence.core.types import Episodes
 from remanence.engine.probes import episode_return
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import CONTROL_HEAD, DeepStepSizes, rooms_trunk, semi_continual
-from remanence.experiments.figure3 import EPSILON, RETURN, control_claims
+from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON, control_claims
 from remanence.report.figures import Line, learning_curves
 from remanence.results.store import Results
 from remanence.runs.plan import Plan, shrink
@@ -59,10 +59,9 @@ def _plan(frames: int = 4) -> Plan:
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     curves = learning_curves(
         results,
-        [Line(RETURN, "return")],
+        [Line(DISCOUNTED_RETURN)],
         title="Two rooms, deep control",
         x="episode",
-        y="discounted return",
         smooth=10,
     )
     return {"curves": curves}
@@ -79,9 +78,9 @@ EXPERIMENTS = (
             SMOKE: lambda: shrink(_plan(), segments=3, segment_length=10, seeds=2),
         },
         figures=_figures,
-        claims=partial(control_claims, family="DQN", recovery_in=RETURN),
+        claims=partial(control_claims, family="DQN", recovery_in=DISCOUNTED_RETURN),
         expected="4 h",
-        primary_metrics=(RETURN,),
+        primary_metrics=(DISCOUNTED_RETURN,),
         remarks=(
             "Curves are trailing means of 10 episodes, as published; numbers and claims are not smoothed.",
             "An episode is cut off after 100 steps, which bootstraps. Three actions: the printed 4 is a slip.",

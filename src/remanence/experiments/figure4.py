@@ -12,11 +12,11 @@ from remanence.agents.configs import PTQ
 from remanence.core.types import Episodes
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.figure3 import (
+    DISCOUNTED_RETURN,
     EPSILON,
     GRID,
     MAX_STEPS,
     PERMANENT_STEP_SIZES,
-    RETURN,
     TRANSIENT_STEP_SIZES,
     plain_q,
     returns,
@@ -82,15 +82,15 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     cells = {cell_name(k, decay): (k, decay) for k in INTERVALS for decay in DECAYS}
     return {
-        "plane": plane_lines(results, cells, "Q", RETURN),
-        "heatmap": plane_heatmap(results, cells, "Q", RETURN),
-        "cells": cell_curves(results, cells, "Q", RETURN),
+        "plane": plane_lines(results, cells, "Q", DISCOUNTED_RETURN),
+        "heatmap": plane_heatmap(results, cells, "Q", DISCOUNTED_RETURN),
+        "cells": cell_curves(results, cells, "Q", DISCOUNTED_RETURN),
     }
 
 
 def _claims(results: Results) -> list[Claim]:
     """What §6 ("The effect of k and λ") says."""
-    areas = {name: auc(results, name, RETURN) for name in results.contenders}
+    areas = {name: auc(results, name, DISCOUNTED_RETURN) for name in results.contenders}
     if len(areas) < len(INTERVALS) * len(DECAYS) + 1 or len({len(area) for area in areas.values()}) > 1:
         missing = Finding(NOT_RUN, "needs every cell and Q, with all lanes sound")
         return [claim("every-k-has-a-decay", "for each k there is a λ for which PT-Q beats Q-learning", missing)]
@@ -147,7 +147,7 @@ EXPERIMENTS = (
         figures=_figures,
         claims=_claims,
         expected="25 s",
-        primary_metrics=(RETURN,),
+        primary_metrics=(DISCOUNTED_RETURN,),
         remarks=(
             "The agent is not told of switches, which happen every 50 episodes.",
             "The paper's table of step sizes for this figure is that of another experiment; the lists of the tabular control task "

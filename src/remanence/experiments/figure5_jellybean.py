@@ -161,11 +161,7 @@ def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict
 
 def _curves(results: Results, title: str) -> dict[str, alt.TopLevelMixin]:
     window = results.description["window"]
-    return {
-        "curves": learning_curves(
-            results, [Line(RATE, "reward rate")], title=title, x=f"window of {window:,} steps", y="reward per step"
-        )
-    }
+    return {"curves": learning_curves(results, [Line(RATE)], title=title, x=f"window of {window:,} steps")}
 
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:

@@ -11,7 +11,7 @@ import numpy as np
 from remanence.core.errors import UserError
 from remanence.gym.factories import EnvFactory
 from remanence.gym.spaces import Spaces, read_spaces
-from remanence.schedules import Schedule
+from remanence.streams import Schedule
 
 STEPS = 20  # of a check
 

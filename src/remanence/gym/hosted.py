@@ -29,6 +29,7 @@ class HostStep(NamedTuple):
     reward: float
     discount: float  # 0 at a true end
     last: bool
+    completed: bool  # the episode ended, and was not cut off by a task switch
     reset_obs: np.ndarray  # [*obs]  what to act on next: a new episode's first observation after `last`, else obs
 
 
@@ -109,10 +110,12 @@ class GymnasiumWorld(HostedWorld):
         obs, reset_obs, facts = hostcall.call(
             "remanence_own_step",
             _step,
-            [self._view, self._view, _form((3,), "float32")],
+            [self._view, self._view, _form((4,), "float32")],
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
-        seen = TimeStep(obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, reset_obs=reset_obs)
+        seen = TimeStep(
+            obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, reset_obs=reset_obs, completed=facts[3] > 0
+        )
         return HostState(state.lane, state.time + 1), seen
 
     def save(self, states: HostState) -> dict[str, np.ndarray]:
@@ -158,4 +161,4 @@ def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, facts: np.n
     _, lanes, times, actions, _ = asked[rows].T.tolist()
     for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
         obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
-        facts[row] = seen.reward, seen.discount, seen.last
+        facts[row] = seen.reward, seen.discount, seen.last, seen.completed

@@ -1,4 +1,4 @@
-"""Lives in Gymnasium environments: keeps their episodes, tasks and parameters, and writes down what they bring."""
+"""Gymnasium environments of the lanes of a life: makes them, steps them, and puts their tasks and parameters in place."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -14,23 +14,15 @@ from remanence.core.errors import UserError
 from remanence.gym.factories import EnvFactory
 from remanence.gym.hosted import HostStep
 from remanence.gym.spaces import Spaces
-from remanence.schedules import Schedule
-
-
-class Episode(NamedTuple):
-    """An episode that has ended."""
-
-    end: int  # steps lived when it ended
-    length: int
-    returned: float  # undiscounted
+from remanence.streams import Schedule
 
 
 class EnvWorker:
-    """One lane in its environments, of which it has one for each source.
+    """One lane in its environments, one for each source.
 
     After every step the task and the parameter of the next one are put in place, before a reset if an episode is over: parameters
-    that only count from a reset on are then in force. Where a switch cuts an episode off it has not truly ended: its last step
-    says so, and what it brought is no return.
+    that only count from a reset on are then in force. Where a switch cuts an episode off, the step is the last one of the episode,
+    but the episode is not completed.
     """
 
     def __init__(
@@ -39,19 +31,15 @@ class EnvWorker:
         schedule: Schedule,
         spaces: Spaces,
         discount: float,
-        window: int,
         lane: int,
         seed: int,
     ) -> None:
         self.env_factories, self.schedule, self.spaces, self.discount = env_factories, schedule, spaces, discount
-        self.lane, self.seed, self.steps, self.window = lane, seed, 0, window
-        self.episodes: list[Episode] = []
-        self.rewards: list[float] = []
-        """the sum of every window of so many steps"""
+        self.lane, self.seed = lane, seed
+        self.steps, self.episodes = 0, 0  # an episode counts when it is completed
         self._made: dict[int, Any] = {}
         self._seeded: set[int] = set()
         self._ready_for, self._task, self._value = -1, -1, object()
-        self._since, self._return = 0, 0.0
 
     def begin(self) -> np.ndarray:
         self._make_ready()
@@ -64,19 +52,13 @@ class EnvWorker:
         if not math.isfinite(reward):
             raise UserError(f"the environment gave a reward that is no number: {reward}")
         obs = spaces.encode(env_shape)
-        if self.steps % self.window == 0:
-            self.rewards.append(0.0)
-        self.rewards[-1] += reward
-        self._return += reward
+        completed = bool(terminated or truncated)
         self.steps += 1
-        over = bool(terminated or truncated)
-        last = over or self._is_cut()
-        if over:
-            self.episodes.append(Episode(self.steps, self.steps - self._since, self._return))
-        if last:
-            self._since, self._return = self.steps, 0.0
+        last = completed or self._is_cut()
+        self.episodes += completed
         self._make_ready()
-        return HostStep(obs, reward, 0.0 if terminated else self.discount, last, self._reset() if last else obs)
+        discount = 0.0 if terminated else self.discount
+        return HostStep(obs, reward, discount, last, completed, self._reset() if last else obs)
 
     def close(self) -> None:
         for made in self._made.values():
@@ -86,7 +68,7 @@ class EnvWorker:
 
     @property
     def _clock(self) -> int:
-        return self.steps if self.schedule.by_steps else len(self.episodes)
+        return self.steps if self.schedule.by_steps else self.episodes
 
     @property
     def _env(self) -> Any:
@@ -124,12 +106,12 @@ class EnvWorker:
 
 
 class EnvPool:
-    """A company in which every lane has environments of its own."""
+    """The environments of all lanes; every lane has its own."""
 
     def __init__(
-        self, env_factories: Sequence[EnvFactory], schedule: Schedule, spaces: Spaces, discount: float, window: int
+        self, env_factories: Sequence[EnvFactory], schedule: Schedule, spaces: Spaces, discount: float
     ) -> None:
-        self._enter = lambda lane, seed: EnvWorker(env_factories, schedule, spaces, discount, window, lane, seed)
+        self._enter = lambda lane, seed: EnvWorker(env_factories, schedule, spaces, discount, lane, seed)
         self._numbers = itertools.count()
         self.workers: dict[int, EnvWorker] = {}
         self.failure: BaseException | None = None
@@ -169,7 +151,7 @@ class EnvPool:
 
     @property
     def episodes(self) -> int:
-        return sum(len(worker.episodes) for worker in list(self.workers.values()))
+        return sum(worker.episodes for worker in list(self.workers.values()))
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:

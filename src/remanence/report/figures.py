@@ -9,6 +9,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.metrics import metric as metric_of
 from remanence.results.continual import of_run
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
@@ -30,8 +31,13 @@ class Line:
     """One metric, drawn for each contender."""
 
     metric: str
-    label: str
+    label: str = ""
+    """the metric's own if not given"""
     dotted: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.label or metric_of(self.metric).label
 
 
 def colour(contender: str) -> str:
@@ -46,7 +52,7 @@ def learning_curves(
     lines: Sequence[Line],
     title: str,
     x: str,
-    y: str,
+    y: str = "",
     width: int = 560,
     height: int = 300,
     smooth: int = 1,
@@ -54,15 +60,19 @@ def learning_curves(
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with the paper's 90 % band: one color per contender, one dash per metric, a rule at each switch.
 
-    `smooth`: each point is the mean of the last `smooth` windows. `per_window`: length of a window on the axis.
+    Args:
+        y: label of the vertical axis; that of the first line's metric if not given.
+        smooth: a point is the mean of this many windows up to it.
+        per_window: what a window counts for on the axis.
     """
+    y = y or metric_of(lines[0].metric).label
     names = results.contenders
     rows = pl.concat(_band(results, name, line, smooth) for name in names for line in lines)
     rows = rows.with_columns(pl.col("window") * per_window)
     colours = alt.Color(
         "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
     )
-    labels, dashes = [line.label for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
+    labels, dashes = [line.name for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
     dash = alt.StrokeDash(
         "measure:N",
         scale=alt.Scale(domain=labels, range=dashes),
@@ -140,7 +150,7 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
             (interval + point).properties(width=165, height=26 * len(names), title=alt.TitleParams(what, fontSize=12))
         )
     title = alt.TitleParams(
-        f"Continual learning, measured by {metric}", subtitle=["means over seeds with 90 % intervals"]
+        f"Continual learning, measured by {metric_of(metric).label}", subtitle=["means over seeds with 90 % intervals"]
     )
     return alt.hconcat(*panels, spacing=18).properties(title=title)
 
@@ -158,37 +168,29 @@ def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataF
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, windows = _binned(curves)
-        finite = np.isfinite(binned)  # a window in which no episode ended has no return
-        binned, windows, seeds = binned[:, finite.any(axis=0)], windows[finite.any(axis=0)], finite.sum(axis=0)
-        seeds = seeds[seeds > 0]
-        mean = np.nanmean(binned, axis=0)
-        spread = np.nanstd(binned, axis=0) * np.sqrt(seeds / np.maximum(seeds - 1, 1))
-        margin = PAPER_Z * spread / np.sqrt(seeds)
+        seeds = len(binned)
+        mean = binned.mean(axis=0)
+        margin = PAPER_Z * binned.std(axis=0, ddof=min(seeds - 1, 1)) / np.sqrt(seeds)
         columns = {"window": windows, "mean": mean, "low": mean - margin, "high": mean + margin}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
-    return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.label))
+    return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.name))
 
 
 def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
-    """[seeds, windows]: the mean of the last `width` windows, or of as many as exist and have a value."""
+    """[seeds, windows]: the mean of the last `width` windows, of fewer at the beginning."""
     if width == 1 or not curves.size:
         return curves
-    finite = np.isfinite(curves)
-    sums, counts = (np.cumsum(one, axis=1, dtype=np.float64) for one in (np.where(finite, curves, 0.0), finite))
-    for running in (sums, counts):
-        running[:, width:] -= running[:, :-width].copy()
-    return np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    sums = np.cumsum(curves, axis=1, dtype=np.float64)
+    sums[:, width:] -= sums[:, :-width].copy()
+    return sums / np.minimum(np.arange(1, curves.shape[1] + 1), width)
 
 
 def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Averages neighbouring windows until at most `MAX_POINTS` remain: [seeds, bins] and the last window of each bin."""
     width = -(-curves.shape[1] // MAX_POINTS)
     bins = curves.shape[1] // width
-    trimmed = curves[:, : bins * width].astype(np.float64)
-    grouped = trimmed.reshape(len(curves), bins, width)
-    count = np.isfinite(grouped).sum(axis=2)
-    means = np.divide(np.nansum(grouped, axis=2), count, out=np.full(count.shape, np.nan), where=count > 0)
-    return means, np.arange(1, bins + 1) * width
+    kept = curves[:, : bins * width].astype(np.float64)
+    return kept.reshape(len(curves), bins, width).mean(axis=2), np.arange(1, bins + 1) * width
 
 
 def spoken_ticks(results: Results) -> tuple[int, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from remanence.metrics import metric as metric_of
 from remanence.results.claims import Claim
 from remanence.results.store import Results
 from remanence.results.summary import summarise
@@ -98,7 +99,7 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     metrics = results.first_metrics(primary_metrics)
     if not metrics:
         return ""
-    head = "".join(f"<th colspan=3>{metric}</th>" for metric in metrics)
+    head = "".join(f"<th colspan=3{_meaning(metric)}>{_with_unit(metric)}</th>" for metric in metrics)
     subhead = "<th>AUC, mean ± s.e.</th><th>after a switch</th><th>before a switch</th>" * len(metrics)
     rows = []
     for name, summary in summarise(results).items():
@@ -112,6 +113,16 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
         f"<p class=note>“After a switch” and “before a switch”: means over segments of the first and the last {results.unit}; "
         "the first segment, which follows no switch, counts only in the second.</p>"
     )
+
+
+def _meaning(metric: str) -> str:
+    meaning = metric_of(metric).meaning
+    return f' title="{html.escape(meaning)}"' if meaning else ""
+
+
+def _with_unit(metric: str) -> str:
+    unit = metric_of(metric).unit
+    return f"{metric} ({unit})" if unit else metric
 
 
 def _summary_cells(summary: dict[str, Any]) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
+from remanence.metrics import lower_is_better
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
-from remanence.results.continual import lower_is_better, of_run
+from remanence.results.continual import of_run
 from remanence.results.directory import GroupDirectory
 from remanence.results.statistics import Estimate
 from remanence.results.store import Results

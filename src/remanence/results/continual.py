@@ -7,17 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from remanence.metrics import lower_is_better
 from remanence.results.statistics import Estimate, normal_interval
 from remanence.results.store import Results
 
 WINDOW = 5  # episodes averaged before a single curve is compared with a level
 TOLERANCE = 0.1  # "recovered" is within this share of the segment's final level
+RESET = "-reset"  # ends the name of a contender that is reset at each switch
 FINAL_SHARE = 0.1  # the final level is the mean of this last share of a segment
-
-
-def lower_is_better(metric: str) -> bool:
-    """Errors and regret should fall; returns and reward rates should rise."""
-    return metric.startswith(("rmsve", "mse", "regret", "steps"))
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,10 @@ class ContinualMetrics:
     performance: np.ndarray  # [seeds] mean over all windows, in the metric's direction
     jumpstart: np.ndarray  # [seeds] first window after a switch, mean over switches, in the metric's direction
     recovery: np.ndarray  # [seeds] windows until within TOLERANCE of the segment's final level, mean over switches
-    forgetting: (
-        np.ndarray
-    )  # [seeds] last value of a task before a switch minus its first value when it returns; more is worse
-    transfer: np.ndarray | None  # [seeds] how much better than the reset baseline in segments after a switch
+    forgetting: np.ndarray  # [seeds] how much worse a task is when it comes back than when it was left; more is worse
+    transfer: (
+        np.ndarray | None
+    )  # [seeds] how much better than the reset contender of its family in segments after a switch
 
     def estimates(self) -> dict[str, Estimate | None]:
         """Means with the paper's interval; None for metrics this run cannot give."""
@@ -70,7 +67,7 @@ def continual_metrics(
 
 
 def of_run(results: Results, metric: str) -> dict[str, ContinualMetrics]:
-    """The metrics of every contender; forward transfer where its reset variant ran with the same seeds."""
+    """The metrics of every contender; transfer where the reset contender of its family ran with the same seeds."""
     order = results.description["stream"]["order"]
     measured = {}
     for name in results.contenders:
@@ -83,9 +80,14 @@ def of_run(results: Results, metric: str) -> dict[str, ContinualMetrics]:
 
 
 def _reset_variant(results: Results, name: str) -> str | None:
-    """The contender that is reset at each switch, if it can be compared seed by seed."""
-    variant = next((other for other in results.contenders if other.endswith("-reset") and other != name), None)
-    return variant if variant and results.sound_seeds(variant) == results.sound_seeds(name) else None
+    """The contender of the same family that is reset at each switch, if it can be compared seed by seed.
+
+    The family of TD, PT-TD, DQN-multihead and PT-DQN λ=0.55 is TD, TD, DQN and DQN: its reset contender is TD-reset or DQN-reset.
+    """
+    family = name.removeprefix("PT-").split(" ")[0].split("-")[0]
+    variant = f"{family}{RESET}"
+    comparable = variant != name and variant in results.contenders
+    return variant if comparable and results.sound_seeds(variant) == results.sound_seeds(name) else None
 
 
 def _by_segment(curves: np.ndarray, segments: int) -> np.ndarray:

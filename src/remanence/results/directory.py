@@ -29,9 +29,9 @@ import resource
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import polars as pl
 
@@ -232,8 +232,14 @@ class RunDirectory(Directory):
             (self.path / name).unlink(missing_ok=True)
 
 
-def save(results: Results, path: Path) -> Path:
-    """Writes a run that is in memory to a new directory."""
+class Savable(Protocol):
+    """A policy, as far as a run's directory needs to know it."""
+
+    def save(self, path: Path, /) -> object: ...
+
+
+def save(results: Results, path: Path, policies: Mapping[int, Savable] | None = None) -> Path:
+    """Writes a run that is only in memory. `policies`: by lane."""
     directory = Directory(path)
     directory.make()
     if (path / "description.json").exists():
@@ -241,10 +247,8 @@ def save(results: Results, path: Path) -> Path:
     tables = {"lanes": results.lanes, "curves": results.curves, "maps": results.maps}
     with disk_errors(path), directory.writing():
         directory.add({name: table for name, table in tables.items() if len(table)})
-        for lane, name, seed in results.lanes.select("lane", "contender", "seed").iter_rows():
-            policy = results.policies.get((name, seed))
-            if policy is not None:
-                policy.save(path / POLICIES / f"{lane}.npz")
+        for lane, policy in (policies or {}).items():
+            policy.save(path / POLICIES / f"{lane}.npz")
         directory.replace("description.json", results.description, lasting=True)
     return path
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.core.errors import UserError, unknown
-
-if TYPE_CHECKING:
-    import altair as alt
-
-    from remanence.gym.policy import Policy
+from remanence.core.errors import UserError
 
 TABLES = ("lanes", "curves", "maps")
 POLICIES = "policies"  # subdirectory of a run
@@ -27,7 +22,7 @@ POLICIES = "policies"  # subdirectory of a run
 
 @dataclass(frozen=True, repr=False)
 class Results:
-    """A run: read from disk, or just finished and still only in memory."""
+    """The tables of a run, read from disk or only in memory. `remanence.live` returns them with a chart and policies."""
 
     location: Path | None
     """its directory; None if it is only in memory"""
@@ -35,8 +30,6 @@ class Results:
     lanes: pl.DataFrame
     curves: pl.DataFrame
     maps: pl.DataFrame = field(default_factory=pl.DataFrame)
-    policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
-    """the learned policies, by contender and seed; only of `remanence.live`"""
 
     def __repr__(self) -> str:
         where = f"'{self.location}'" if self.location else "in memory"
@@ -124,35 +117,9 @@ class Results:
                 matrices[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.windows))
         return matrices
 
-    def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
-        """A chart of one metric, by default the first; each point is the mean of `smooth` windows."""
-        from remanence.report.panels.run import chart
-
-        return chart(self, metric, smooth)
-
-    def policy(self, contender: str, seed: int | None = None) -> Policy:
-        """The learned policy of an agent; by default of the first seed."""
-        if contender not in self.contenders:
-            raise unknown("agent", contender, self.contenders)
-        seed = self.seeds[0] if seed is None else seed
-        if seed not in self.seeds:
-            raise UserError(f"'{contender}' has no run with seed {seed}: seeds are {self.seeds}")
-        if self.location is None:
-            return self.policies[contender, seed]
-        from remanence.gym.policy import load_policy
-
-        lane = self._lanes_of(contender).filter(pl.col("seed") == seed)["lane"].item()
-        return load_policy(self.path / POLICIES / f"{lane}.npz")
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the run and its policies into a directory; `remanence.load_results` reads it."""
-        from remanence.results.directory import save
-
-        return save(self, Path(path))
-
-    def _repr_mimebundle_(self, *options: Any, **more: Any) -> Any:
-        """Shows the chart in notebooks."""
-        return self.plot()._repr_mimebundle_(*options, **more)  # type: ignore[attr-defined]
+    def lane(self, contender: str, seed: int) -> int:
+        """The number of a lane."""
+        return self._lanes_of(contender).filter(pl.col("seed") == seed)["lane"].item()
 
     def _lanes_of(self, contender: str) -> pl.DataFrame:
         return self.lanes.filter(pl.col("contender") == contender).sort("lane")

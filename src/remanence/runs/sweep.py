@@ -14,7 +14,7 @@ import polars as pl
 from rich.console import Console
 
 from remanence.core.errors import UserError
-from remanence.results.continual import lower_is_better
+from remanence.metrics import lower_is_better
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results
 from remanence.runs.describe import describe

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import altair as alt
 
+from remanence.metrics import metric as metric_of
 from remanence.report.figures import colour
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
@@ -39,7 +40,7 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
         scale=alt.Scale(domain=agents, range=[colour(agent) for agent in agents]),
         legend=alt.Legend(title="agent", symbolType="stroke", symbolStrokeWidth=2.5, symbolOpacity=1),
     )
-    panels = []
+    panels, label = [], metric_of(metric).label
     for diameter in sorted({row["diameter"] for row in rows}):
         base = alt.Chart(alt.Data(values=[row for row in rows if row["diameter"] == diameter])).encode(
             x=alt.X(
@@ -50,8 +51,8 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
             ),
             color=colours,
         )
-        up = alt.Y("mean:Q", title="MSE" if not panels else None, scale=alt.Scale(zero=True))
-        band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title="MSE" if not panels else None), y2="high:Q")
+        up = alt.Y("mean:Q", title=None if panels else label, scale=alt.Scale(zero=True))
+        band = base.mark_area(opacity=0.2).encode(y=alt.Y("low:Q", title=None if panels else label), y2="high:Q")
         line = base.mark_line(point=True).encode(
             y=up, tooltip=["agent:N", "switches:Q", alt.Tooltip("mean:Q", format=".4f"), alt.Tooltip("steps:N")]
         )

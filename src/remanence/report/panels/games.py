@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 import numpy as np
 
+from remanence.metrics import metric
 from remanence.report.figures import colour
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
@@ -23,7 +24,7 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
     rows = []
     for name in results.contenders:
         episodes = results.matrix(name, "episodes")
-        brought = _ends_of_segments(episodes * results.matrix(name, "return_window"), results.segment_length)
+        brought = _ends_of_segments(episodes * results.matrix(name, "return"), results.segment_length)
         ended = _ends_of_segments(episodes, results.segment_length)
         live = results.matrix(name, game)[:, results.segment_length - 1 :: results.segment_length].astype(int)
         for number, title in enumerate(games):
@@ -48,7 +49,7 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
     scale = alt.Scale(domain=names, range=[colour(name) for name in names])
     base = alt.Chart().encode(y=alt.Y("agent:N", sort=names, title=None))
     bars = base.mark_bar(height=14).encode(
-        x=alt.X("return:Q", title="return per episode"),
+        x=alt.X("return:Q", title=metric("return").label),
         color=alt.Color("agent:N", scale=scale, legend=None),
         tooltip=["agent:N", "game:N", alt.Tooltip("return:Q", format=".2f"), "seeds:Q"],
     )

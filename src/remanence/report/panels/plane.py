@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.metrics import metric as metric_of
 from remanence.report.figures import colour
 from remanence.results.statistics import PAPER_Z, standard_error
 from remanence.results.store import Results
@@ -25,9 +26,10 @@ def plane_lines(results: Results, cells: Cells, baseline: str, metric: str) -> a
             "k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes", symbolOpacity=1)
         ),
     )
-    y = alt.Y("mean:Q", title=f"mean {metric}", scale=alt.Scale(zero=False))
+    label = f"mean {metric_of(metric).label}"
+    y = alt.Y("mean:Q", title=label, scale=alt.Scale(zero=False))
     tooltip = [alt.Tooltip("k:O"), alt.Tooltip("decay:Q", title="λ"), alt.Tooltip("mean:Q", format=".4f"), "hypers:N"]
-    band = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=f"mean {metric}"), y2="high:Q")
+    band = base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=label), y2="high:Q")
     line = base.mark_line(point=True).encode(y=y, tooltip=tooltip)
     reference = auc(results, baseline, metric).mean() if baseline in results.contenders else None
     layers = [band, line]
@@ -69,7 +71,8 @@ def plane_heatmap(results: Results, cells: Cells, baseline: str, metric: str) ->
     readable = alt.condition(f"abs(datum.gain) > {0.6 * limit}", alt.value("white"), alt.value("black"))
     numbers = base.mark_text(fontSize=11).encode(text=alt.Text("mean:Q", format=".3f"), color=readable)
     title = alt.TitleParams(
-        f"Mean {metric} for every k and λ", subtitle=[f"color: gain over {baseline}, which has {reference:.3f}"]
+        f"Mean {metric_of(metric).label} for every k and λ",
+        subtitle=[f"color: gain over {baseline}, which has {reference:.3f}"],
     )
     return (squares + numbers).properties(width=330, height=270, title=title)
 
@@ -111,7 +114,8 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
         .encode(x="episode:Q")
     )
     title = alt.TitleParams(
-        "PT-Q against Q-learning for every k and λ", subtitle=[f"mean {metric} in bins of {bin_width} episodes"]
+        "PT-Q against Q-learning for every k and λ",
+        subtitle=[f"mean {metric_of(metric).label} in bins of {bin_width} episodes"],
     )
     order = [f"k = {k}" for k in sorted({k for k, _ in cells.values()})]
     return (

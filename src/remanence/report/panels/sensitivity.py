@@ -7,8 +7,9 @@ from collections.abc import Mapping
 import altair as alt
 import polars as pl
 
+from remanence.metrics import lower_is_better
+from remanence.metrics import metric as metric_of
 from remanence.report.figures import colour
-from remanence.results.continual import lower_is_better
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise_sweep
@@ -104,9 +105,10 @@ def _panel(rows: pl.DataFrame, name: str, metric: str, limits: list[float]) -> a
         color=by_permanent if of_pt else alt.value(colour(name)),
     )
     tooltip = [alt.Tooltip("lr:Q"), alt.Tooltip("permanent:O"), alt.Tooltip("mean:Q", format=".4f")]
-    y = alt.Y("mean:Q", title=f"mean {metric}", scale=alt.Scale(domain=limits, zero=False, nice=False))
+    label = f"mean {metric_of(metric).label}"
+    y = alt.Y("mean:Q", title=label, scale=alt.Scale(domain=limits, zero=False, nice=False))
     line = base.mark_line(point=True, clip=True).encode(y=y, tooltip=tooltip)
-    bars = base.mark_rule(strokeWidth=1.5, clip=True).encode(y=alt.Y("low:Q", title=f"mean {metric}"), y2="high:Q")
+    bars = base.mark_rule(strokeWidth=1.5, clip=True).encode(y=alt.Y("low:Q", title=label), y2="high:Q")
     return alt.layer(bars, line).properties(width=WIDTH, height=HEIGHT, title=alt.TitleParams(name, fontSize=12))
 
 
@@ -131,6 +133,7 @@ def against_paper(
         if (value := paper_values.get((name := label.split(" ")[0], tuple(values["hypers"].values())))) is not None
         and values["metrics"][metric]["auc_mean"] is not None
     ]
+    label = metric_of(metric).label
     names = list(dict.fromkeys(row["agent"] for row in rows))
     largest = max((max(row["ours"], row["paper"]) for row in rows), default=1.0)
     scale = alt.Scale(domain=[min([0.0, *(row["ours"] for row in rows)]), largest], nice=True)
@@ -138,8 +141,8 @@ def against_paper(
         alt.Chart(alt.Data(values=rows))
         .mark_point(filled=True, size=50, opacity=0.8)
         .encode(
-            x=alt.X("paper:Q", title=f"{metric} in the paper", scale=scale),
-            y=alt.Y("ours:Q", title=f"our {metric}", scale=scale),
+            x=alt.X("printed:Q", title=f"{label}, printed", scale=scale),
+            y=alt.Y("ours:Q", title=f"{label}, ours", scale=scale),
             color=alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names])),
             tooltip=["setting:N", "ours:Q", "paper:Q"],
         )

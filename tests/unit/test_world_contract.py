@@ -82,7 +82,7 @@ def test_a_picture_grid_is_a_corner_grid_that_has_pictures() -> None:
     np.testing.assert_array_equal(world.observation.images, corner_grid_pictures(grid) / 255.0)
     assert world.observation.images is world.observation.images  # made once
     assert world == PictureGrid(size=5, discount=0.8)
-    task = np.arange(4, dtype=np.float32)
+    task = jnp.arange(4, dtype=jnp.float32)
     for state in range(25):
         for action in range(4):
             one, other = (w.step(make_key(0), jnp.int32(state), jnp.int32(action), task) for w in (world, grid))

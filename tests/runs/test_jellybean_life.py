@@ -13,7 +13,6 @@ import pytest
 from remanence.agents.base import Agent
 from remanence.agents.behaviour import uniform
 from remanence.cli import main
-from remanence.core import hostcall
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Steps
@@ -112,6 +111,25 @@ def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, 
     assert same(lived, jax.tree.map(lambda *leaves: np.stack(leaves), *(finished[lane] for lane in range(3))))
 
 
+def test_every_lane_gets_one_map_whatever_the_program_does_with_it() -> None:
+    """Compiled once and run twice, with a result that is used and with one that is not."""
+    keys = jax.vmap(make_key)(jnp.arange(3, dtype=jnp.uint32))
+    task = jnp.asarray(figure5.REWARDS[0])
+
+    def reset(keys: Any) -> Any:
+        return jax.vmap(lambda key: WORLD.reset(key, task))(keys)
+
+    for program in (jax.jit(reset), jax.jit(lambda keys: (reset(keys), jnp.int32(0))[1])):
+        for _ in range(2):
+            before = set(hosted._maps)
+            jax.block_until_ready(program(keys))
+            jax.effects_barrier()
+            made = set(hosted._maps) - before
+            assert len(made) == 3
+            for number in made:
+                del hosted._maps[number]
+
+
 def test_maps_of_lanes_that_are_over_are_forgotten() -> None:
     before = set(hosted._maps)
     driver().run([0.0] * 2, [1, 2])
@@ -125,21 +143,6 @@ def test_a_step_out_of_turn_is_an_error() -> None:
     with pytest.raises(Exception, match="step 1 of a map that is at step 0"):
         jax.block_until_ready(WORLD.step(make_key(0), late, jnp.int32(0), jnp.asarray(figure5.REWARDS[0])))
     WORLD.drop(jax.tree.map(lambda leaf: leaf[None], state))
-
-
-def _double(asked: np.ndarray, boundaries_known: np.ndarray) -> None:
-    boundaries_known[...] = 2 * asked
-
-
-def test_host_functions_see_plain_arrays_under_vmap_and_loops() -> None:
-    form = jax.ShapeDtypeStruct((2,), np.int32)
-
-    def twice(x: Any) -> Any:
-        return jax.lax.fori_loop(0, 3, lambda _, y: hostcall.call("test_double", _double, form, y), x)
-
-    given = jnp.arange(6, dtype=jnp.int32).reshape(3, 2)
-    np.testing.assert_array_equal(jax.jit(jax.vmap(twice))(given), 8 * given)
-    np.testing.assert_array_equal(jax.jit(twice)(given[0]), 8 * given[0])
 
 
 def test_deep_agents_live_in_it(tmp_path: Path) -> None:

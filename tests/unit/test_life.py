@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -16,6 +19,7 @@ from jax import Array
 from conftest import (
     GRID,
     PT_BY_STEPS,
+    ROWS,
     SEEDS,
     SEGMENTS,
     SPAN,
@@ -24,6 +28,7 @@ from conftest import (
     TASKS,
     TD,
     TD_RESET,
+    TRUTH,
     assert_same_record,
     brute_force_step,
     brute_force_values,
@@ -33,14 +38,16 @@ from conftest import (
     same,
     stream,
 )
-from remanence.agents import AT_SWITCH, Agent, Hypers
+from remanence.agents import AT_SWITCH, Agent, Hypers, pt_td
 from remanence.agents import ring as rings
+from remanence.agents.behaviour import uniform
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Duration, Episodes, Key, ObsSpec, Steps, TimeStep, Transition
 from remanence.engine import life as lives
 from remanence.engine.lanes import Driver, Progress
 from remanence.engine.life import Life, LifeConfig
+from remanence.engine.probes import value_maps
 from remanence.streams import Stream
 from remanence.worlds.base import World
 
@@ -412,3 +419,34 @@ def test_nothing_is_consolidated_in_the_middle_of_turning_a_page() -> None:
     life = close_window(after(newborn(), 3))
     ended = after(life, 3)._replace(episode=jnp.int32(2))  # due by the clock, but the page is not turned yet
     assert int(consolidate(ended).consolidations) == 0
+
+
+# --- Two threads ------------------------------------------------------------------------------------------------------------
+
+
+def test_two_threads_may_trace_at_once() -> None:
+    """Both are in the middle of tracing `consolidate` at the same time, and live as they do one after the other."""
+    both = threading.Barrier(2)
+
+    def meeting(agent: Agent, together: bool) -> Agent:
+        def consolidate(state: Any, hypers: Any, key: Key, active: Any) -> Any:
+            if together:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    both.wait(60)
+            after = agent.consolidate(state, hypers, key, active)
+            if together:
+                with contextlib.suppress(threading.BrokenBarrierError):
+                    both.wait(60)
+            return after
+
+        return agent._replace(consolidate=consolidate)
+
+    def lived(buffer: int, together: bool) -> Any:
+        agent = meeting(pt_td(ROWS, uniform(4), jnp.int32(0), buffer=buffer), together)
+        setting = LifeConfig(agent, GRID, stream(), value_maps(agent, TRUTH.points))
+        return Driver(setting).run([Hypers(permanent_lr=0.1, transient_lr=0.3, decay=0.5)] * 3, range(3)).record
+
+    with ThreadPoolExecutor(2) as threads:
+        at_once = list(threads.map(lambda buffer: lived(buffer, True), (50, 70)))
+    for buffer, record in zip((50, 70), at_once, strict=True):
+        assert_same_record(record, lived(buffer, False))

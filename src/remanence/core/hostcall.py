@@ -111,11 +111,12 @@ def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any
     int32 or float32. Under `vmap`, the function is called once with a leading axis. It may have effects: it is called once each
     time the program gets there, whether its result is used or not. Order is guaranteed only where a call needs another's result.
     """
-    if jax.default_backend() != "cpu" or not _interface_known():
-        return _by_io_callback(function, result, argument)
-    with _lock:
-        if name not in _registered:
+    with _lock:  # two threads may trace at once
+        direct = jax.default_backend() == "cpu" and _interface_known()
+        if direct and name not in _registered:
             _registered[name] = _register(name, function)
+    if not direct:
+        return _by_io_callback(function, result, argument)
     return jax.ffi.ffi_call(name, result, vmap_method="broadcast_all", has_side_effect=True)(argument)
 
 
@@ -155,6 +156,7 @@ def _interface_known() -> bool:
     return False
 
 
+@cache
 def _interface_version() -> tuple[int, int] | None:
     """(major, minor), as XLA tells a function that is registered; None if its structures are smaller than ours."""
     found: list[tuple[int, int] | None] = []

@@ -135,7 +135,11 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
 
 @pytest.mark.parametrize("name", ["plain", "dqn-reset", "multihead", "large-buffer", "pt-two-heads", "pt-two-networks"])
 def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
-    """Two goals of +1 and −1 that swap once: in the end all act almost as well as value iteration, and know what it brings."""
+    """Two goals of +1 and −1 that swap once. In the end all know what the best action brings, to a tenth of a goal's reward, and
+    what they choose costs less than a tenth of what random actions do, by the values of value iteration.
+
+    Some ways are almost alike, so the actions themselves are not compared: one that is hardly worse costs hardly anything.
+    """
     agent, hypers = solver(name, CONTROL, 4, MAZE.num_states, epsilon_greedy(0.2))
     boundaries_known = name != "pt-two-networks"
     # A memory that is never emptied still holds the old task for long: it gets one task only, for as long as the others live.
@@ -143,19 +147,16 @@ def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
     stream = Stream(SWAP, order, Episodes(episodes), boundaries_known)
     probe = lambda moment: moment.tally.reward  # noqa: E731
     driver = Driver(LifeConfig(agent, OneHot(MAZE), stream, probe, max_steps=30_000), round_steps=2)
-    outcome = driver.run([hypers] * 4, [0, 1, 2, 3])
-    best = optimal_values(*MAZE.dynamics(SWAP), MAZE.discount)[order[-1]]
+    outcome = driver.run([hypers] * 12, list(range(12)))
     walked = [MAZE.cell((0, 0)), MAZE.cell((1, 0)), MAZE.cell((1, 1))]
-    points = np.eye(MAZE.num_states, dtype=bool)[walked]
-    believed = jax.vmap(lambda state: jax.vmap(lambda point: agent.inspect(state, point)["value"])(jnp.asarray(points)))
-    values = np.asarray(believed(outcome.agents)).reshape(4, 3, -1, 4)[:, :, -1]  # of the last head, if there are two
-    # Some ways are almost alike, such as 0.59 and 0.54 at the start; a step that is really wrong costs much more. With the large
-    # memory, which lives in one task, 85 % of 16 seeds choose the better of such ways.
-    if name != "large-buffer":
-        assert (values.argmax(axis=-1) == best[walked].argmax(axis=-1)).mean() >= 11 / 12
-    chosen = np.take_along_axis(np.broadcast_to(best[walked], values.shape), values.argmax(axis=-1)[..., None], axis=-1)
-    assert (best[walked].max(axis=-1) - chosen[..., 0]).mean() < 0.02
-    np.testing.assert_allclose(values.max(axis=-1).mean(axis=0), best[walked].max(axis=-1), atol=0.12)
+    exact = optimal_values(*MAZE.dynamics(SWAP), MAZE.discount)[order[-1]][walked]
+    points = jnp.asarray(np.eye(MAZE.num_states, dtype=bool)[walked])
+    believed = jax.vmap(lambda state: jax.vmap(lambda point: agent.inspect(state, point)["value"])(points))
+    values = np.asarray(believed(outcome.agents)).reshape(12, 3, -1, 4)[:, :, -1]  # of the last head, if there are two
+    cost = exact.max(axis=-1, keepdims=True) - exact  # [states, actions]
+    chosen = np.take_along_axis(np.broadcast_to(cost, values.shape), values.argmax(axis=-1)[..., None], axis=-1)
+    assert chosen.mean() < cost.mean() / 10
+    np.testing.assert_allclose(values.max(axis=-1).mean(axis=0), exact.max(axis=-1), atol=0.1)
 
 
 @pytest.mark.parametrize("name", ["plain", "reset", "pt-two-heads", "pt-told"])

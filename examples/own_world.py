@@ -1,9 +1,9 @@
-"""Your own world: a windy corridor with a door at each end, one of which pays; PT-Q and Q-learning in it.
+"""Your own world: a windy corridor with a door at each end, one of which has a reward; PT-Q and Q-learning in it.
 
     python examples/own_world.py
 
-A world is a frozen dataclass with `reset` and `step`, both pure. What differs between tasks is data that comes in as `task`: here
-the rewards of the two doors. The same world runs in the engine, thousands of lanes at once, and under Gymnasium.
+A world is a frozen dataclass with `reset` and `step`, both pure. What differs between tasks is passed as `task`: here the
+rewards of the two doors. The same world runs in the engine, thousands of lanes at once, and under Gymnasium.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TASKS = np.array([[1, 0], [0, 1]], np.float32)  # rewards of the doors to the le
 
 @dataclass(frozen=True)
 class Corridor:
-    """Cells in a row. The agent starts in the middle and walks left (0) or right (1); the wind may turn it round."""
+    """Cells in a row. The agent starts in the middle and walks left (0) or right (1); the wind may reverse its move."""
 
     length: int = 9
     wind: float = 0.1
@@ -52,7 +52,7 @@ class Corridor:
         left, right = cell == 0, cell == self.length - 1
         ended = left | right
         reward = jnp.where(left, task[0], 0.0) + jnp.where(right, task[1], 0.0)
-        # The discount is 0 at a true end; where an episode is only cut off, `last` alone is true.
+        # The discount is 0 on termination; on truncation only `last` is true.
         return cell, TimeStep(cell, reward, jnp.where(ended, 0.0, self.discount), ended)
 
 
@@ -73,7 +73,7 @@ def main(episodes: int = 40, segments: int = 6, seeds: int = 10) -> dict[str, np
 
     env = TaskSwitching(WorldEnv(world, TASKS), episodes=episodes)  # the same, for agents of other libraries
     cell, info = env.reset(seed=0)
-    print(f"Gymnasium: {env.observation_space}, begins in cell {cell} with task {info['task']}")
+    print(f"Gymnasium: {env.observation_space}, starts in cell {cell} with task {info['task']}")
     return returns
 
 

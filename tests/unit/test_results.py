@@ -99,8 +99,8 @@ def test_diverged_lane_is_named_and_left_out(tmp_path: Path) -> None:
     assert results.diverged("A") == [1]
     assert summarise(results)["A"]["diverged"] == [1]
     assert summarise(results)["A"]["metrics"]["error"]["auc_mean"] == 2.5
-    areas = {name: auc(results, name, "error") for name in ("A", "B")}
-    finding = claims.lower(results, "A", "B", areas, "AUC")
+    aucs = {name: auc(results, name, "error") for name in ("A", "B")}
+    finding = claims.lower(results, "A", "B", aucs, "AUC")
     assert "n = 1" in finding.evidence or "one seed" in finding.evidence
     assert "1 seeds left out" in finding.evidence
     json.dumps(summarise(results), allow_nan=False)  # one seed left: no interval, and still valid JSON
@@ -140,10 +140,10 @@ def test_a_claim_needs_all_its_findings() -> None:
 
 
 def test_differences_are_paired_by_seed(toy: Results) -> None:
-    areas = {name: auc(toy, name, "error") for name in ("A", "B")}
-    finding = claims.lower(toy, "A", "B", areas, "AUC")
+    aucs = {name: auc(toy, name, "error") for name in ("A", "B")}
+    finding = claims.lower(toy, "A", "B", aucs, "AUC")
     assert "= -1.5000" in finding.evidence  # (2.5 − 3.5, 4 − 6)
-    assert claims.lower(toy, "A", "C", areas, "AUC").verdict == claims.NOT_RUN
+    assert claims.lower(toy, "A", "C", aucs, "AUC").verdict == claims.NOT_RUN
 
 
 def test_same_description_same_directory_other_description_another(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What an experiment is: contenders in a world, what is measured, and what the paper says of it."""
+"""Experiments: contenders in a world, what is measured, and the paper's claims."""
 
 from __future__ import annotations
 
@@ -27,40 +27,40 @@ PAPER, RELEASED, SMOKE = "paper", "released", "smoke"
 
 @dataclass(frozen=True)
 class Contender:
-    """An agent with its hyper-parameters."""
+    """An agent with its hyperparameters."""
 
     agent: Agent
     hypers: Hypers
     form: Mapping[str, Any]
     """what shapes the agent's program, in words and numbers: goes into the description of a run"""
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """the values the paper searched, per hyper-parameter"""
+    """the values the paper searched, per hyperparameter"""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides the outcome of an experiment, except seeds."""
+    """Everything that determines the results of an experiment, except seeds."""
 
     world: World
     stream: Stream
     contenders: Mapping[str, Contender]
     probe: Callable[[Agent], Probe]
     truth: str
-    """how the true values are known, in words: goes into the description of a run"""
+    """how true values are computed: part of the description of a run"""
     seeds: int = 30
     round_steps: int = 8
     meet_at: float = 1.0
     """the share of lanes that must rest before those that are due consolidate"""
     max_steps: int | None = None
-    """a lane that needs more steps is stopped, and counts as diverged"""
+    """a lane that needs more steps is stopped and counts as diverged"""
     lanes_at_once: int = 1500
-    """how many lanes of a sweep live at a time: enough to fill vector units, few enough to keep their buffers in memory"""
+    """lanes of a sweep that run at the same time: enough to fill vector units, few enough for their buffers to fit memory"""
     window: int = 1
-    """steps per point of a curve, where the stream counts steps"""
+    """steps per point of a curve, if the stream counts steps"""
     maps: Callable[[Agent], Probe] | None = None
-    """what is kept as a picture: beliefs about every point"""
+    """value maps to record: estimates at every evaluation point"""
     map_windows: tuple[int, ...] = ()
-    """episodes after which pictures are kept"""
+    """episodes after which value maps are recorded"""
 
     def select(self, names: Iterable[str]) -> Plan:
         """The same plan with some of its contenders."""
@@ -73,7 +73,7 @@ class Plan:
     def shortened(
         self, segments: int | None = None, segment_length: int | None = None, steps: int | None = None
     ) -> Plan:
-        """The same plan with fewer or shorter segments, or steps in all; pictures are kept of what is left."""
+        """The same plan with fewer or shorter segments, or fewer steps in total; value maps beyond the end are dropped."""
         if steps is not None:
             segments, segment_length = self._of_steps(steps, segments, segment_length)
         for what, asked, most in (
@@ -95,34 +95,35 @@ class Plan:
         )
 
     def _of_steps(self, steps: int, segments: int | None, segment_length: int | None) -> tuple[int, int]:
-        """So many steps in all, as segments and their span."""
+        """A total number of steps, as segments and their length."""
         if not isinstance(self.stream.segment_length, Steps):
             raise UserError(
-                "--steps is for experiments that count steps: this one counts episodes, use --segments and --segment-length"
+                "--steps is for experiments that count steps; this one counts episodes: use --segments and --segment-length"
             )
         if segments is not None or segment_length is not None:
             raise UserError("give either --steps, or --segments and --segment-length")
         segment_length = min(self.stream.segment_length.count, max(steps, 1))
         if steps < 1 or steps % segment_length or steps // segment_length > self.stream.segments:
             raise UserError(
-                f"--steps must be at most {segment_length}, or a multiple of it up to {segment_length * self.stream.segments}; got {steps}"
+                f"--steps must be at most {segment_length}, or a multiple of it up to "
+                f"{segment_length * self.stream.segments}; got {steps}"
             )
         return steps // segment_length, segment_length
 
     def override(self, contender: str, hyper: str, value: float) -> Plan:
-        """The same plan with one hyper-parameter changed."""
+        """The same plan with one hyperparameter changed."""
         if contender not in self.contenders:
             raise unknown("contender", contender, self.contenders)
         old = self.contenders[contender]
         names = [item.name for item in dataclasses.fields(old.hypers)]
         if hyper not in names:
-            raise unknown(f"hyper-parameter of {contender}", hyper, names)
+            raise unknown(f"hyperparameter of {contender}", hyper, names)
         check_hyper(f"{contender}.{hyper}", value)
         new = dataclasses.replace(old, hypers=dataclasses.replace(old.hypers, **{hyper: value}))
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
 
     def with_grid(self, contender: str, hyper: str, values: tuple[float, ...]) -> Plan:
-        """The same plan, searching other values of one hyper-parameter."""
+        """The same plan with another grid for one hyperparameter."""
         if not values:
             raise UserError(f"the grid of {contender}.{hyper} is empty: give at least one value")
         for value in values:
@@ -138,28 +139,28 @@ class Experiment:
 
     name: str
     figure: str
-    """where it stands in the paper"""
+    """figure or section of the paper"""
     title: str
     plans: Mapping[str, Callable[[], Plan]]
-    """by preset, the usual one first; made when needed"""
+    """functions that make the plan of each preset, the default one first"""
     figures: Callable[[Results], dict[str, alt.TopLevelMixin]]
     claims: Callable[[Results], list[Claim]]
     expected: str
     """how long the paper preset takes on two cores"""
     primary_metrics: tuple[str, ...] = ()
-    """the metrics a reader looks at first"""
+    """the primary metrics"""
     continual: str = ""
-    """the metric that jumpstart and its kin are computed from; the first of the headline if not given"""
+    """the metric for jumpstart, recovery, forgetting and transfer; default: the first primary metric"""
     remarks: tuple[str, ...] = ()
-    """what a reader must know to judge the result"""
+    """notes for the reader of the results"""
     sweep_of: str = ""
-    """for a sensitivity figure: the experiment whose settings are all run"""
+    """for a sensitivity figure: the experiment whose sweep it shows"""
     run_of: str = ""
-    """for another look at the runs of an experiment: its name"""
+    """for another figure from the runs of an experiment: its name"""
     paper_values: Mapping[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
-    """for a sensitivity table: what the paper prints for (contender, its searched values)"""
+    """for a sensitivity table: the paper's value for (contender, its searched values)"""
     run_fn: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
-    """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console, execution) -> all of its results"""
+    """for an experiment with its own way to run: (plan, preset, seeds, out, console, execution) -> its results"""
 
     @property
     def default_preset(self) -> str:
@@ -172,5 +173,5 @@ class Experiment:
 
 
 def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:
-    """The same path in seconds: fewer and shorter segments, fewer seeds."""
+    """A small version that runs in seconds: fewer and shorter segments, fewer seeds."""
     return dataclasses.replace(plan.shortened(segments, segment_length), seeds=seeds)

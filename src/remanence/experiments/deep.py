@@ -1,4 +1,4 @@
-"""What the deep experiments share: networks, and the contenders of a semi-continual and of a continual life (paper, App. C.1)."""
+"""Common parts of the deep experiments: networks, and contenders with known and unknown task boundaries (paper, App. C.1)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from remanence.results.claims import Claim, Finding, claim, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
 
-DECAYS = (0.55, 0.75, 0.95)  # searched for continual lives
+DECAYS = (0.55, 0.75, 0.95)  # searched where task boundaries are unknown
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class DeepStepSizes:
 
 
 def rooms_trunk(channels: int, view: int = 5) -> Network:
-    """Three convolutions of a small view. Kernel 2 and stride 1: with the printed stride of 2 nothing would be left of 5×5."""
+    """Three convolutions of a small view. Kernel 2 and stride 1: with the printed stride of 2, no cell of 5×5 would be left."""
     layers: list[Layer] = []
     for filters in (16, 32, 64):
         layers += [conv(filters), relu()]
@@ -73,7 +73,7 @@ def semi_continual(
     search: Mapping[str, tuple[float, ...]],
     wrap: Callable[[ValueComposition], ValueComposition] = lambda parts: parts,
 ) -> dict[str, Contender]:
-    """The learner alone, alone with a reset, and with a permanent head. All are told of switches and empty their memory there."""
+    """The plain learner, with reset, and with a permanent head. Task boundaries are known, and replay buffers are cleared there."""
     plain_net, double = wrap(single(stacked(trunk, head))), wrap(shared_trunk(trunk, head))
     form: dict[str, Any] = {
         "network": [f"{name} → {shape}" for name, shape, _ in (*trunk.summary, *head.summary)],
@@ -126,20 +126,20 @@ def semi_continual(
 
 @dataclass(frozen=True)
 class Continual:
-    """The contenders of a life whose tasks change without notice (paper, §6.1, App. C.1.5 and C.1.6)."""
+    """The contenders with unknown task boundaries (paper, §6.1, App. C.1.5 and C.1.6)."""
 
     network: Callable[[float, int], Network]
-    """(width, outputs) -> the paper's network with so many times its units in each hidden layer"""
+    """(width, outputs) -> the paper's network with `width` times as many units in each hidden layer"""
     actions: int
     example_obs: ArrayLike
     training: Training
     large_replay: int
     consolidate_every: int
-    """steps between two consolidations"""
+    """consolidation interval, in steps"""
     tasks: int
     epsilon: float
     target_follows: bool
-    """whether the target network is decayed together with the transient one, as in the released code, or with its next copy"""
+    """whether the target network decays together with the transient one, as in the released code, or with its next copy"""
     plain_search: tuple[float, ...]
     permanent_search: tuple[float, ...]
     transient_search: tuple[float, ...]
@@ -159,14 +159,14 @@ class Continual:
         return Contender(random_agent(self.actions), NoHypers(), {"behaviour": "uniform"})
 
     def plain(self, lr: float, width: float = 1.0, large: bool = False) -> Contender:
-        """DQN, or with a large replay memory."""
+        """DQN, or DQN with a large replay buffer."""
         net = self.network(width, self.actions)
         training = dataclasses.replace(self.training, replay=self.large_replay) if large else self.training
         agent = dqn(net, epsilon_greedy(self.epsilon), self.example_obs, training)
         return Contender(agent, TDHypers(lr), self._form(net, training), {"lr": self.plain_search})
 
     def multihead(self, lr: float) -> Contender:
-        """DQN with a head per task. It alone is told which task is live, and empties its memory at every switch."""
+        """DQN with a head per task. Only this agent observes the task; it clears its replay buffer at every switch."""
         net = self.network(1.0, self.tasks * self.actions)
         agent = dqn(
             net, epsilon_greedy(self.epsilon), self.example_obs, self.training, clear_replay(), heads=self.tasks
@@ -176,7 +176,7 @@ class Continual:
         return Contender(agent, TDHypers(lr), form, {"lr": self.plain_search})
 
     def permanent_transient(self, hypers: PTHypers, width: float = 0.5) -> Contender:
-        """PT-DQN with two networks, each half as wide as DQN's unless told otherwise."""
+        """PT-DQN with two networks, each half as wide as DQN's by default."""
         net, training = self.network(width, self.actions), self.training
         batches = max(1, self.consolidate_every // training.batch - 1)  # as in the released code
         consolidation = Consolidation(
@@ -216,7 +216,7 @@ class Continual:
         }
 
 
-Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
+Field = Callable[[Continual], dict[str, Contender]]  # chooses the contenders
 
 
 def paper_tables(
@@ -225,9 +225,9 @@ def paper_tables(
     plain: Mapping[str, Sequence[float]],
     plain_lrs: Sequence[float],
 ) -> dict[tuple[str, tuple[float, ...]], float]:
-    """The tables of App. C.4 as the paper prints them: what stands there for (contender, its searched values).
+    """The tables of App. C.4: the paper's value for (contender, its searched values).
 
-    A row of PT-DQN's table belongs to a permanent step size, and has the transient ones for each decay in turn.
+    A row of PT-DQN's table is for one permanent step size; its columns are the transient step sizes for each decay in turn.
     """
     columns = [(transient, decay) for decay in DECAYS for transient in transient_lrs]
     of_pt = {
@@ -241,11 +241,11 @@ def paper_tables(
 
 
 def against_rivals(results: Results, metric: str, what: str) -> dict[str, Claim]:
-    """What §6.1 ("Results") says of PT-DQN and its rivals in both worlds."""
-    areas = {name: auc(results, name, metric) for name in results.contenders}
+    """The claims of §6.1 ("Results") about PT-DQN and the baselines, in both worlds."""
+    aucs = {name: auc(results, name, metric) for name in results.contenders}
 
     def below(lesser: str, better: str) -> Finding:
-        return lower(results, lesser, better, areas, what)
+        return lower(results, lesser, better, aucs, what)
 
     rivals = ("DQN", "DQN-multihead", "DQN-large-buffer", "Random")
     claims = (

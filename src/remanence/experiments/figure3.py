@@ -1,4 +1,4 @@
-"""Figure 3: control in a slippery grid whose two goals swap their rewards, told of each swap (paper, §5.2, App. A)."""
+"""Figure 3: control in a slippery grid whose two goals swap rewards, task boundaries known (paper, §5.2, App. A)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SWAPPED_REWARDS = SWAPPED_GOALS
 EPSILON = 0.1
 SPAN = 50
 RETURN = "return"
-MAX_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge come near
+MAX_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge reach it
 
 # Step sizes searched (paper, App. C.4, "Search space of learning rates for the tabular control task").
 STEP_SIZES = (0.8, 0.5, 0.1, 0.05, 0.01, 0.005, 0.001)
@@ -96,9 +96,9 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 
 def control_claims(results: Results, family: str = "Q", recovery_in: str = "regret") -> list[Claim]:
-    """What §5.2 ("Observations") says of a control panel: the learner, its reset variant and PT."""
+    """The claims of §5.2 ("Observations") about a control panel: the learner, its reset variant and PT."""
     plain, reset, ours = family, f"{family}-reset", f"PT-{family}"
-    areas = {name: auc(results, name, RETURN) for name in results.contenders}
+    aucs = {name: auc(results, name, RETURN) for name in results.contenders}
     measured = of_run(results, recovery_in)
     recovery = {name: metrics.recovery for name, metrics in measured.items() if metrics.recovery.size}
     early = {name: _first_episodes(results, name) for name in results.contenders if results.switches}
@@ -107,7 +107,7 @@ def control_claims(results: Results, family: str = "Q", recovery_in: str = "regr
         claim(
             "pt-highest",
             f"{ours} collects more return than {plain} with and without reset",
-            *(less(rival, ours, areas, "mean return") for rival in (plain, reset)),
+            *(less(rival, ours, aucs, "mean return") for rival in (plain, reset)),
         ),
         claim(
             "reset-relearns",
@@ -153,7 +153,7 @@ EXPERIMENTS = (
         primary_metrics=(RETURN, "regret"),
         remarks=(
             "`return` is discounted, as in the published panel; undiscounted returns are stored too.",
-            "The preset released has 300 episodes, as the published panel; paper has the 500 of the text.",
+            "The preset released has 300 episodes, like the published panel; paper has 500, as in the text.",
         ),
     ),
 )

@@ -1,8 +1,8 @@
-"""Our worlds under `gymnasium.make`: a random agent in some of them, and a stream of tasks of your own around another.
+"""Our worlds with `gymnasium.make`: a random agent in some of them, and your own stream of tasks.
 
     python examples/gymnasium_worlds.py
 
-`info["task"]` tells which task is live, for you to measure by. Agents are not told, unless you make the stream with
+`info["task"]` is the current task, for your measurements. Agents do not observe it, unless you make the stream with
 `observe_task=True`: observations are then {"obs": …, "task": …}.
 """
 
@@ -19,7 +19,7 @@ SOME = ("CornerGridStream", "SlipperyGridStream", "TwoRooms", "MinAtarBreakout",
 
 
 def wander(env: gymnasium.Env, steps: int) -> tuple[float, int, set[int]]:
-    """The sum of rewards of a random agent, how many episodes ended, and which tasks it met."""
+    """The sum of rewards of a random agent, the number of finished episodes, and the tasks."""
     total, ended, tasks = 0.0, 0, set()
     env.action_space.seed(0)
     env.reset(seed=0)
@@ -34,7 +34,7 @@ def wander(env: gymnasium.Env, steps: int) -> tuple[float, int, set[int]]:
 
 
 def main(steps: int = 1_000, names: Sequence[str] = SOME) -> dict[str, set[int]]:
-    """The tasks that were met in each world."""
+    """The tasks of each world's run."""
     print("registered:", *(name for name in gymnasium.registry if name.startswith("remanence/")), sep="\n  ")
     met = {}
     for name in names:
@@ -47,7 +47,7 @@ def main(steps: int = 1_000, names: Sequence[str] = SOME) -> dict[str, set[int]]
             f"{name}: {env.observation_space}, {env.action_space}; {total:+.1f} in {ended} episodes, {pace:.0f} µs per step"
         )
 
-    # Any order and pace of tasks: here the second and the third, in turn, for 100 steps each.
+    # Any order and length of tasks: here the second and the third in turn, for 100 steps each.
     env = TaskSwitching(gymnasium.make("remanence/CornerGrid-v0"), steps=100, order=(1, 2))
     *_, met["own stream"] = wander(env, steps)
     print("own stream: tasks", met["own stream"])

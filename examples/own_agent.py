@@ -1,10 +1,10 @@
-"""Your own agent against ours: Expected SARSA beside Q-learning and PT-Q, in the paper's grid whose corners change their rewards.
+"""Your own agent against ours: Expected SARSA beside Q-learning and PT-Q, in the paper's grid with changing goal rewards.
 
     python examples/own_agent.py
 
-An agent is a tuple of pure functions for one lane; `Driver` runs it for many seeds at once. All its memory is the state that
-goes in and comes out. `learn` is also called while a lane waits for others: `transition.valid` is then False, and nothing may
-change.
+An agent is a tuple of pure functions for one lane; `Driver` runs it for many seeds at once. All its memory is in the state,
+which every function takes and returns. `learn` is also called while a lane waits for others: `transition.valid` is then False, and
+the state must not change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from remanence.worlds.grids.corner import CORNER_TASKS
 
 
 def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
-    """Q(s, a) ← Q(s, a) + α [ r + γ Σ_b π(b|s') Q(s', b) − Q(s, a) ], with π the ε-greedy policy that is followed."""
+    """Q(s, a) ← Q(s, a) + α [ r + γ Σ_b π(b|s') Q(s', b) − Q(s, a) ], with π the ε-greedy behavior policy."""
     behaviour = epsilon_greedy(epsilon)
 
     def init(key: Key, hypers: Hypers) -> Array:  # noqa: ARG001
@@ -54,7 +54,7 @@ def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
 
 
 def main(episodes: int = 50, segments: int = 6, seeds: int = 10) -> dict[str, float]:
-    """Mean discounted return of each agent over a life of so many segments, each with one of the paper's four tasks."""
+    """Mean discounted return of each agent over `segments` segments, each with one of the paper's four tasks."""
     world = CornerGrid()
     stream = Stream(CORNER_TASKS, cyclic(4, segments), Episodes(episodes), boundaries_known=True)
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)

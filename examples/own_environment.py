@@ -1,7 +1,7 @@
-"""The paper's agents in an environment of your own: a frozen lake whose ice gets more slippery, in switches nobody is told of.
+"""The paper's agents in your own environment: a frozen lake that becomes more slippery, task boundaries unknown.
 
-Any Gymnasium environment with discrete actions will do. Here the parameter is the chance that a step goes where it was meant to;
-with `remanence.Drift` it would change little by little.
+Any Gymnasium environment with discrete actions works. Here the changing parameter is the probability that a step goes in the
+intended direction; with `remanence.Drift` it would change gradually.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ def make() -> gymnasium.Env:
 
 
 def grip(env: Any, chance: float) -> None:
-    """Steps go as meant with this chance, else to one of the two sides."""
+    """Sets the probability of the intended direction; otherwise a step goes to one of the two sides."""
     lake = env.unwrapped
     for state, actions in lake.P.items():
         for action, outcomes in actions.items():
-            if len(outcomes) == 3:  # on the ice; nothing moves in holes and at the goal
+            if len(outcomes) == 3:  # on the ice; holes and the goal are terminal
                 shares = ((1 - chance) / 2, chance, (1 - chance) / 2)
                 lake.P[state][action] = [(p, *rest) for p, (_, *rest) in zip(shares, outcomes, strict=True)]
 
 
 def main(steps: int = 20_000, seeds: int = 4, picture: str | None = "frozen-lake.svg") -> dict[str, np.ndarray]:
-    """[seeds] reward per step of each agent, over its life."""
+    """[seeds] mean reward per step of each agent."""
     results = remanence.live(
         ["PT-Q", "Q", "Random"],
         make,
@@ -42,7 +42,7 @@ def main(steps: int = 20_000, seeds: int = 4, picture: str | None = "frozen-lake
     for name, rate in rates.items():
         print(f"{name}: {rate.mean():.4f} reward per step")
     policy = results.policy("PT-Q")
-    print("at the start PT-Q goes", ("left", "down", "right", "up")[policy.act(0)])
+    print("in the start state PT-Q goes", ("left", "down", "right", "up")[policy.act(0)])
     return rates
 
 

@@ -1,12 +1,13 @@
-"""Your own experiment: contenders, seeds, statistics, claims and a figure, with everything the paper's experiments have.
+"""Your own experiment: agents, seeds, statistics, claims and a figure, like the paper's experiments.
 
-    python examples/own_experiment.py                       # runs it from Python, and draws its figure
-    remanence run examples/own_experiment.py                # or by the command: what was kept is not run again
+    python examples/own_experiment.py                       # runs it and draws its figure
+    remanence run examples/own_experiment.py                # the same with the command line; finished work is not repeated
     remanence run examples/own_experiment.py --seeds 60 --set PT-Q.permanent_lr=0.1
-    remanence sweep examples/own_experiment.py              # every value of `search`, the best ones again on other seeds
-    remanence report examples/own_experiment.py             # a page with figure, table and claims
+    remanence sweep examples/own_experiment.py              # all values of `search`, then the best ones on other seeds
+    remanence report examples/own_experiment.py             # an HTML page with figure, table and claims
 
-The question: one corner of a grid pays, another one in each task, and nobody tells when. Does a permanent memory help there?
+The question: one corner of a grid has a reward, another corner in each task, and task boundaries are unknown. Does a permanent
+value function help?
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ RETURN = "discounted_return"
 
 
 def plan() -> Plan:
-    """Everything that decides the outcome, except seeds."""
+    """Everything that determines the results, except seeds."""
     world = CornerGrid(size=5)
     value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
     form = {"features": "one-hot", "behaviour": "epsilon-greedy 0.1"}
@@ -63,10 +64,10 @@ def figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 
 def claims(results: Results) -> list[Claim]:
-    """What you expect, as checks: decided by an interval over seeds, never by a wish."""
-    areas = {name: auc(results, name, RETURN) for name in results.contenders}
+    """Your hypotheses, as checks: decided by a confidence interval over seeds."""
+    aucs = {name: auc(results, name, RETURN) for name in results.contenders}
     return [
-        claim("pt-helps", "PT-Q collects more return than Q", lower(results, "Q", "PT-Q", areas, "mean return")),
+        claim("pt-helps", "PT-Q collects more return than Q", lower(results, "Q", "PT-Q", aucs, "mean return")),
     ]
 
 
@@ -83,7 +84,7 @@ EXPERIMENT = Experiment(
 
 
 def main(preset: str = "full", out: Path = Path("runs")) -> Results:
-    """Runs what is missing of it, tells what came out and draws the figure beside the run."""
+    """Runs the missing lanes, prints the results and draws the figure into the run's directory."""
     chosen = EXPERIMENT.plan(preset)
     results = execute(EXPERIMENT.name, preset, chosen, chosen.seeds, out, messages())
     for name in results.contenders:

@@ -1,9 +1,9 @@
-"""Your own Markov reward process: what the theory says of TD and PT-TD in it, exactly, without a simulation.
+"""Your own Markov reward process: exact theory of TD and PT-TD for it, without a simulation.
 
     python examples/own_process.py
-    remanence theory --mrp process.json     # every theorem of the paper tried on it; this program writes the file
+    remanence theory --mrp process.json     # checks every theorem of the paper on it; this program writes the file
 
-Three weathers follow each other by chance. In one task sunshine is worth something, in the other rain; both occur equally often.
+The states are three kinds of weather. In one task sunshine is rewarded, in the other rain; both tasks are equally likely.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ REWARDS = np.array([[1.0, 0.2, 0.0], [0.4, 0.2, 1.0]])  # [tasks, states] on lea
 
 
 def main(to: Path = Path("process.json"), steps: int = 200) -> dict[str, float]:
-    """E MSE of TD over the first steps of a new task, by what it starts from."""
+    """E MSE of TD over the first steps of a new task, by its initial values."""
     process = RewardProcess(TRANSITIONS, REWARDS, discount=0.9, variance=0.1)
     values = np.array([state_values(TRANSITIONS, rewards, process.discount) for rewards in REWARDS])
-    common = common_values(process)  # what the permanent part learns: the mean over tasks
+    common = common_values(process)  # the fixed point of the permanent part: the mean over tasks
     print("                " + "".join(f"{weather:>8}" for weather in WEATHERS))
     for label, row in (("sun task", values[0]), ("rain task", values[1]), ("common", common)):
         print(f"{label:<16}" + "".join(f"{value:8.3f}" for value in row))
@@ -39,7 +39,7 @@ def main(to: Path = Path("process.json"), steps: int = 200) -> dict[str, float]:
     print(f"TD is stable up to a step size of {stability_limit(process).min():.3f}")
     best = best_step_size(process, steps, start=common).step_size
     print(f"PT-TD's best transient step size over {steps} steps of a new task is {best:.3f}")
-    starts = {"nothing": np.zeros(3), "the sun task": values[0], "the permanent part": common}
+    starts = {"zero": np.zeros(3), "the sun task": values[0], "the permanent part": common}
     curves = learning_curve(process, best, steps, start=np.stack(list(starts.values()))).mse().mean(axis=0)
     for label, curve in zip(starts, curves, strict=True):
         print(

@@ -1,4 +1,4 @@
-"""Your own world: a windy corridor with a door at each end, one of which pays; PT-Q and Q-learning in it.
+"""Your own world: a windy corridor with a door at each end, one of which has a reward; PT-Q and Q-learning in it.
 
     python examples/own_world.py
 
@@ -58,7 +58,7 @@ class Corridor(World):
         left, right = cell == 0, cell == self.length - 1
         ended = left | right
         reward = jnp.where(left, task[0], 0.0) + jnp.where(right, task[1], 0.0)
-        # The discount is 0 at a true end; where an episode is only cut off, `last` alone is true.
+        # The discount is 0 on termination; on truncation only `last` is true.
         return cell, TimeStep(cell, reward, jnp.where(ended, 0.0, self.discount), ended)
 
 
@@ -79,7 +79,7 @@ def main(episodes: int = 40, segments: int = 6, seeds: int = 10) -> dict[str, np
 
     env = TaskSwitching(WorldEnv(world, TASKS), episodes=episodes)  # the same, for agents of other libraries
     cell, info = env.reset(seed=0)
-    print(f"Gymnasium: {env.observation_space}, begins in cell {cell} with task {info['task']}")
+    print(f"Gymnasium: {env.observation_space}, starts in cell {cell} with task {info['task']}")
     return returns
 
 

@@ -1,10 +1,9 @@
-"""An agent of another library in our stream: stable-baselines3's DQN in Jelly Bean World, whose rewards flip without notice.
+"""An agent of another library in our stream: stable-baselines3's DQN in Jelly Bean World, task boundaries unknown.
 
     pip install stable-baselines3    # not a dependency of this package
     python examples/stable_baselines3_dqn.py
 
-DQN has the paper's network and settings. A third of the time is spent before the first switch, so that it has learned something
-to be wrong about afterwards; the paper's own schedule flips every 150 000 steps.
+DQN has the paper's network and settings. Tasks switch after each third of the run; in the paper, every 150 000 steps.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import remanence.gym  # noqa: F401  registers our worlds
 
 
 class RewardsByTask(BaseCallback):
-    """Keeps the reward and the task of every step: the walk never ends, so there are no episodes to report."""
+    """Records the reward and the task of every step: the environment is continuing, so there are no episodes to report."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,13 +33,13 @@ class RewardsByTask(BaseCallback):
 
 
 def make_world(switch_every: int) -> gymnasium.Env:
-    """The stream as stable-baselines3 wants it: four frames of [11, 11, 3] as one vector."""
+    """The stream for stable-baselines3: four frames of [11, 11, 3] as one vector."""
     world = gymnasium.make("remanence/JellyBeanStream-v0", preset="released", steps=switch_every)
     return FlattenObservation(FrameStackObservation(world, 4))
 
 
 def main(steps: int = 10_000, seed: int = 1) -> dict[str, float]:
-    """Reward per step of each third of the life, and of a random agent."""
+    """Reward per step in each third of the run, and of a random agent."""
     switch_every = -(-steps // 3)
     agent = DQN(
         "MlpPolicy",

@@ -1,6 +1,6 @@
-"""What MkDocs is asked to do besides: formulas become MathML, and the command line describes itself.
+"""Hooks for MkDocs: formulas become MathML, and the help of the command line is inserted.
 
-Both happen when the site is built, so that a page needs neither a script nor the network to be read.
+Both happen when the site is built, so that pages need neither scripts nor the network.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HELP = re.compile(r"<!-- help: ?(.*?) ?-->")
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """`<!-- help: run -->` becomes what `remanence run --help` prints."""
+    """Replaces `<!-- help: run -->` by the output of `remanence run --help`."""
     return HELP.sub(lambda found: f"```text\n{command_help(found[1].split())}\n```", markdown)
 
 
@@ -34,7 +34,7 @@ def as_mathml(found: re.Match[str]) -> str:
 
 
 def command_help(command: list[str]) -> str:
-    """What the command line says of itself, in plain letters and 100 columns."""
+    """The help text of the command line, without styles, in 100 columns."""
     os.environ |= {"COLUMNS": "100", "NO_COLOR": "1"}
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):

@@ -1,6 +1,6 @@
-"""Draws the worlds of the documentation from the worlds themselves: `make docs-pictures`.
+"""Draws the images of worlds for the documentation: `make docs-pictures`.
 
-Worlds that have pictures of their own are photographed; the others are drawn from their own numbers.
+Worlds that can render themselves are rendered; the others are drawn from their parameters.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from remanence.worlds.minatar import GAMES
 from remanence.worlds.rooms.world import Start
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images" / "worlds"
-GAP = 12  # white pixels between pictures that stand side by side
+GAP = 12  # white pixels between images in a row
 FLOOR, LINE, WALL, GOAL, OTHER_GOAL, START, INK = "#fff", "#c9ced6", "#5f6b7a", "#2e9e6b", "#d9822b", "#c0392b", "#222"
 
 
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def corner_grid() -> str:
-    """The four tasks, side by side: what each corner pays."""
+    """The four tasks, side by side: the reward of each corner."""
     grid, cell = CornerGrid(), 34
     parts = []
     for task, rewards in enumerate(GOAL_REWARDS):
@@ -86,7 +86,7 @@ def slippery_grid() -> str:
 
 
 def continuous_grid() -> str:
-    """The square, its goal regions, the points where values are compared, where episodes start, and one episode."""
+    """The square, its goal regions, the evaluation points, the start region, and one episode."""
     grid, side, seed = ContinuousGrid(), 320, 4
     parts = [square(0, 0, side, FLOOR)]
 
@@ -141,13 +141,13 @@ def chain() -> str:
 
 
 def image_grid() -> np.ndarray:
-    """Three of the 25 pictures that the network sees: the start, on the way, next to a goal."""
+    """Three of the 25 observations: at the start, on the way, next to a goal."""
     pictures = corner_grid_pictures(CornerGrid())
     return beside(larger(pictures[state], 4) for state in (12, 7, 1))
 
 
 def rooms(layout: Rooms, cell: tuple[int, int], direction: int, pixels: int) -> np.ndarray:
-    """From above, and beside it what the agent sees: itself below the middle of the last row, unseen cells dark grey."""
+    """From above, and the agent's view beside it: the agent is below the middle of the last row, unseen cells are dark grey."""
     state, _ = layout.begin(Start(jnp.int32(layout.cell(cell)), jnp.int32(direction)))
     above = rooms_picture(layout, state, pixels)
     kinds, paints = np.asarray(layout.symbols(state)).swapaxes(0, 1), np.zeros((layout.view, layout.view, 3), np.uint8)
@@ -161,13 +161,13 @@ def rooms(layout: Rooms, cell: tuple[int, int], direction: int, pixels: int) -> 
 
 
 def colour_of(kind: int, colour: int) -> tuple[int, int, int]:
-    """Minigrid's numbers as paint: unseen, floor, wall, ball, goal."""
+    """Minigrid's numbers as colors: unseen, floor, wall, ball, goal."""
     balls = ((255, 0, 0), (0, 255, 0), (60, 60, 255), (150, 60, 220), (255, 255, 0), (190, 190, 190))
     return {0: (60, 60, 60), 1: (0, 0, 0), 2: (128, 128, 128), 6: balls[colour], 8: (0, 200, 0)}[kind]
 
 
 def jelly_bean(name: str) -> np.ndarray:
-    """The world of seed 3 after 400 steps towards whatever is seen, and what the agent sees then."""
+    """The world of seed 3 after 400 steps towards visible items, and the agent's view."""
     worlds = JellyBeanWorlds(preset(name), [3])
     path = []
     for turn in range(400):
@@ -178,7 +178,7 @@ def jelly_bean(name: str) -> np.ndarray:
 
 
 def towards_the_nearest(view: np.ndarray, turn: int) -> int:
-    """The action, up, left, right or down, towards the nearest item in sight; straight on in turn where there is none."""
+    """The action, up, left, right or down, towards the nearest visible item; alternating directions if there is none."""
     middle = len(view) // 2
     items = np.argwhere(view > 0) - middle
     items = items[np.abs(items).sum(axis=1) > 0]
@@ -189,12 +189,12 @@ def towards_the_nearest(view: np.ndarray, turn: int) -> int:
 
 
 def minatar() -> np.ndarray:
-    """Each game after 60 steps or more of random play that did not end."""
+    """Each game after at least 60 steps of random play."""
     return beside(minatar_picture(game, played(MinAtar(game), 60), pixels=18) for game in GAMES)
 
 
 def played(world: MinAtar, steps: int) -> np.ndarray:
-    """What is seen after so many steps of an episode; the first episode of random play that lasts so long."""
+    """The observation after `steps` steps, in the first episode of random play that lasts that long."""
 
     @jax.jit
     def live(key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -219,7 +219,7 @@ def larger(picture: np.ndarray, pixels: int) -> np.ndarray:
 
 
 def beside(pictures: Iterable[np.ndarray]) -> np.ndarray:
-    """Pictures in a row on white, in the middle of its height."""
+    """Images in a row on white, vertically centered."""
     row = list(pictures)
     height, width = max(len(one) for one in row), sum(one.shape[1] for one in row) + GAP * (len(row) - 1)
     sheet, left = np.full((height, width, 3), 255, np.uint8), 0

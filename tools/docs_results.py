@@ -1,6 +1,6 @@
-"""Writes what finished runs brought into the documentation: figures, and the table of docs/reproduction.md.
+"""Writes the results of finished runs into the documentation: figures, and the table of docs/reproduction.md.
 
-Nothing here is a judgement: verdicts are computed from the runs at hand. What was not run at full size is quoted from the README.
+Verdicts are computed from the runs. The status of experiments that were not run at full size is taken from the README.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from remanence.runs.run import describe
 
 ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
-FIGURES = Path("images") / "figures"  # as a page sees it
-# The figures a page shows; others are in the report.
+FIGURES = Path("images") / "figures"  # relative to a page
+# The figures shown on the page; others are in the report.
 SHOWN = ("curves", "plane", "heatmap", "discrete", "continuous", "evolution", "diameter", "policies", "sensitivity")
 MARKED = re.compile(r"(<!-- written by tools/docs_results.py -->\n).*(<!-- until here -->)", re.DOTALL)
 
@@ -56,7 +56,7 @@ def main(runs: Path) -> None:
 
 
 def full_run(experiment: Experiment, runs: Path) -> Results | None:
-    """The finished run of exactly what the paper's preset asks for; None if there is none."""
+    """The finished run of the paper's preset at full size; None if there is none."""
     plan = experiment.plan(PAPER)
     if experiment.sweep_of:
         paths = find_runs(runs / "sweep", experiment.sweep_of)
@@ -74,7 +74,7 @@ def full_run(experiment: Experiment, runs: Path) -> Results | None:
 
 
 def draw(experiment: Experiment, results: Results) -> Iterator[str]:
-    """Keeps the figures that are shown; gives their file names."""
+    """Writes the figures to show; returns their file names."""
     charts = {name: chart for name, chart in experiment.figures(results).items() if name in SHOWN}
     about = Section(experiment.name, experiment.title, experiment.figure, results, charts, (), (), ())
     with tempfile.TemporaryDirectory() as report:
@@ -90,7 +90,7 @@ def section(experiment: Experiment, claims: list[Claim], pictures: list[str]) ->
     yield from (f"### {experiment.title} {{ #{anchor(experiment.name)} }}", "")
     yield from (f"`{experiment.name}`, {experiment.figure} of the paper. {' '.join(experiment.remarks)}", "")
     if claims:
-        yield from ("| what the paper says | verdict | evidence |", "|---|---|---|")
+        yield from ("| claim of the paper | verdict | evidence |", "|---|---|---|")
         yield from (f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims)
         yield ""
     for file in pictures:
@@ -109,9 +109,9 @@ def counts(claims: list[Claim]) -> str:
 
 
 class Row(NamedTuple):
-    """What the README says of an experiment."""
+    """An experiment's row in the README."""
 
-    time: str | None  # None where several experiments share a row
+    time: str | None  # None if several experiments share a row
     status: str
 
 
@@ -129,7 +129,7 @@ def rows_of(readme: str) -> dict[str, Row]:
 
 
 def extent(experiment: Experiment) -> str:
-    """How much is run at full size."""
+    """The full size of an experiment."""
     plan = experiment.plan(PAPER)
     if not experiment.sweep_of:
         return size(plan)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from remanence.agents import AT_SWITCH, Agent, Hypers, pt_q, q_learning, random_agent
+from remanence.agents import AT_SWITCH, Agent, pt_q, q_learning, random_agent
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import Features, linear, one_hot, row_and_column
 from remanence.agents.ring import size

@@ -16,7 +16,17 @@ from jax import Array
 from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import separate_networks, shared_trunk, single
-from remanence.agents.dqn import (REINIT, Consolidation, OnConsolidate, Training, clear_replay, deep_agent, dqn, pt_dqn, reset_all)
+from remanence.agents.dqn import (
+    REINIT,
+    Consolidation,
+    OnConsolidate,
+    Training,
+    clear_replay,
+    deep_agent,
+    dqn,
+    pt_dqn,
+    reset_all,
+)
 from remanence.agents.networks import Dense, Network, Tanh, mlp, sequence
 from remanence.agents.td import CONTROL, PREDICTION
 from remanence.core.errors import UserError

@@ -151,7 +151,7 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     facts = json.loads(printed.out)["contenders"]["TD"]
     assert facts["diverged"] == [0, 1, 2]
     assert facts["metrics"]["rmsve_current"]["auc_mean"] is None
-    assert "TD diverged in 3 of 3 lanes" in printed.err
+    assert "TD diverged in 3 of 3 seeds" in printed.err
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (("run", "figure2/tabular", "--set", "TD.lr=-0.1"), "TD.lr must be a finite number that is not negative"),
         (("run", "figure2/tabular", "--set", "TD.lr=nan"), "TD.lr must be a finite number that is not negative"),
         (("run", "figure2/tabular", "--set", "PT-TD.decay=1.5"), "PT-TD.decay must be between 0 and 1"),
-        (("run", "figure2/tabular", "--set", "TD.rate=0.1"), "unknown hyper-parameter of TD 'rate'"),
+        (("run", "figure2/tabular", "--set", "TD.rate=0.1"), "unknown hyperparameter of TD 'rate'"),
         (("run", "figure2/tabular", "--set", "nonsense"), "write AGENT.HYPER=VALUE"),
         (("show", "figure9"), "unknown experiment 'figure9'"),
         (("bench", "predictions"), "did you mean 'prediction'?"),

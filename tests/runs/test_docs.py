@@ -132,8 +132,8 @@ def test_the_checker_of_links_finds_what_is_wrong(tmp_path: Path) -> None:
     )
     (tmp_path / "b.html").write_text('<p id="here">B</p><a href="a.html#top">fine</a><a href="#here">fine</a>')
     assert docs_links.mistakes(tmp_path) == [
-        "a.html: no such place: b.html#there",
-        "a.html: leads nowhere: c.html",
+        "a.html: no such anchor: b.html#there",
+        "a.html: broken link: c.html",
         "a.html: <script> would fetch https://example.org/x.js",
-        "a.html: leads nowhere: gone.png",
+        "a.html: broken link: gone.png",
     ]

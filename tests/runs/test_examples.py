@@ -132,4 +132,4 @@ def test_own_environment(capsys: pytest.CaptureFixture[str]) -> None:
     rates = load("own_environment").main(steps=4_000, seeds=2, picture=None)
     assert set(rates) == {"PT-Q", "Q", "Random"}
     assert min(rates["PT-Q"].mean(), rates["Q"].mean()) > rates["Random"].mean()
-    assert "at the start PT-Q goes" in capsys.readouterr().out
+    assert "in the start state PT-Q goes" in capsys.readouterr().out

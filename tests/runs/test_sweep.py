@@ -24,22 +24,22 @@ from remanence.runs.worker import GroupJob
 GRID = ("--grid", "Q.lr=0.5,0.1", "Q-reset.lr=0.1", "PT-Q.permanent_lr=0.01,0.1", "PT-Q.transient_lr=0.5")
 
 
-def table(areas: dict[float, list[float]], diverged: tuple[float, ...] = ()) -> pl.DataFrame:
+def table(aucs: dict[float, list[float]], diverged: tuple[float, ...] = ()) -> pl.DataFrame:
     """One contender with one hyper-parameter: {setting: area per seed}."""
     return pl.DataFrame(
         [
             {"contender": "A", "seed": seed, "lr": lr, "auc_return": area, "diverged": lr in diverged, "lane": 0}
-            for lr, of_setting in areas.items()
+            for lr, of_setting in aucs.items()
             for seed, area in enumerate(of_setting)
         ]
     )
 
 
 def test_the_best_mean_wins_and_a_diverged_setting_never_does() -> None:
-    areas = {0.1: [1.0, 2.0], 0.2: [3.0, 1.0], 0.3: [9.0, 9.0]}
-    assert best_settings(table(areas), "return") == {"A": {"lr": 0.3}}
-    assert best_settings(table(areas, diverged=(0.3,)), "return") == {"A": {"lr": 0.2}}
-    errors = table(areas).rename({"auc_return": "auc_regret"})
+    aucs = {0.1: [1.0, 2.0], 0.2: [3.0, 1.0], 0.3: [9.0, 9.0]}
+    assert best_settings(table(aucs), "return") == {"A": {"lr": 0.3}}
+    assert best_settings(table(aucs, diverged=(0.3,)), "return") == {"A": {"lr": 0.2}}
+    errors = table(aucs).rename({"auc_return": "auc_regret"})
     assert best_settings(errors, "regret") == {"A": {"lr": 0.1}}  # of an error, the least
 
 

@@ -21,8 +21,8 @@ BLUE, GREEN, RED = preset("paper").items
     ("change", "message"),
     [
         ({"items": ()}, "at least one kind"),
-        ({"items": (BLUE, GREEN, BLUE)}, "a name of its own"),
-        ({"items": (BLUE, GREEN, dataclasses.replace(RED, colour=(0, 0, 1)))}, "a colour of its own"),
+        ({"items": (BLUE, GREEN, BLUE)}, "a different name"),
+        ({"items": (BLUE, GREEN, dataclasses.replace(RED, colour=(0, 0, 1)))}, "a different colour"),
         ({"items": (BLUE, GREEN)}, "each of the 2 kinds"),
         ({"patch_size": 20}, "use a patch size of at least 24"),
         ({"patch_size": 33}, "must be even"),

@@ -27,7 +27,7 @@ from conftest import (
     same,
     transition,
 )
-from remanence.agents import AT_SWITCH, Agent, Hypers, PTState, pt_td, td
+from remanence.agents import AT_SWITCH, Agent, PTState, pt_td, td
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot

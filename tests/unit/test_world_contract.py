@@ -16,7 +16,20 @@ from remanence.core.prng import make_key
 from remanence.core.types import ObsSpec
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
-from remanence.worlds import (Chain, ContinuousGrid, CornerGrid, HostedWorld, MinAtar, MinAtarGames, PictureGrid, SlipperyGrid, World, corner_grid_pictures, item_rooms, two_rooms)
+from remanence.worlds import (
+    Chain,
+    ContinuousGrid,
+    CornerGrid,
+    HostedWorld,
+    MinAtar,
+    MinAtarGames,
+    PictureGrid,
+    SlipperyGrid,
+    World,
+    corner_grid_pictures,
+    item_rooms,
+    two_rooms,
+)
 from remanence.worlds.base import state_numbers
 from remanence.worlds.jellybean import preset
 from remanence.worlds.jellybean.hosted import JellyBeanWorld

@@ -1,4 +1,4 @@
-"""Sensitivity to step sizes: every setting of the paper's lists (App. C.4)."""
+"""Sensitivity to step sizes: every setting of the paper's grids (App. C.4)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from remanence.report.panels.sensitivity import against_paper, sensitivity
 from remanence.results.store import Results
 from remanence.runs.plan import Plan
 
-REMARK = "These are the sweeps behind the choice of step sizes: they use the tuning seeds, which report nothing else."
+REMARK = "These are the sweeps that chose the step sizes, on tuning seeds; all other results use other seeds."
 
 
 def _figures(
@@ -22,12 +22,12 @@ def _figures(
 ) -> dict[str, alt.TopLevelMixin]:
     figures = {metric: sensitivity(results, metric, title) for metric in metrics}
     if paper_values:
-        figures["printed"] = against_paper(results, metrics[0], paper_values, f"{title}, and what the paper prints")
+        figures["printed"] = against_paper(results, metrics[0], paper_values, f"{title}, against the paper")
     return figures
 
 
 def _as_tuned(experiment: Experiment, segments: int) -> dict[str, Callable[[], Plan]]:
-    """The plans in the size of the sweeps in App. C.4: 1.5M steps, 3 seeds."""
+    """The plans at the size of the sweeps in App. C.4: 1.5M steps, 3 seeds."""
 
     def tuned(make: Callable[[], Plan]) -> Plan:
         plan = make()

@@ -1,7 +1,7 @@
-"""How far apart may tasks be? Exact errors on a new task after n others, over the tasks' distance ε (paper, App. C.2).
+"""Exact errors on a new task after n other tasks, against the distance ε between tasks (paper, App. C.2).
 
-Agents live through n tasks, each drawn at random, in the sampled process. What they then believe is where the exact learning curve
-of the next task starts: its mean squared error is computed, not simulated, as an expectation over that task and over its samples.
+Agents first learn n randomly drawn tasks from samples. Their estimates are the start of the exact learning curve of the next
+task: its mean squared error is computed, not simulated, as an expectation over that task and its samples.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ MSE = "mse"
 DIAMETERS = (0.5, 1.0, 2.0, 3.0, 4.0)
 SWITCHES = (1, 2, 5, 10, 20)
 STATES = len(TRANSITIONS)
-# The appendix gives the step size of the exact part and its rounds; it does not say how many samples a round has, nor how long
-# agents stay in each task before.
+# The appendix gives the step size and the number of rounds of the exact part, but neither the samples per round nor the
+# length of the tasks before.
 EXACT_STEP_SIZE, ROUNDS, SAMPLES = 0.01, 100, 10
 STEPS_PER_TASK = 500
 TUNING_SEEDS = range(1000, 1030)
@@ -108,7 +108,7 @@ def _run_all_cells(
     console: Console,
     execution: Execution,
 ) -> Results:
-    """Chooses step sizes for each cell on tuning seeds, then runs the chosen ones on seeds of their own."""
+    """Chooses step sizes for each cell on tuning seeds, then runs the chosen ones on reporting seeds."""
     if seeds < 1:
         raise UserError(f"an experiment needs at least one seed; got {seeds}")
     if execution.spread:
@@ -157,7 +157,7 @@ def _describe(
     return {
         **whole,
         "before": lived,
-        # The curve that is kept is that of one task, in rounds.
+        # The recorded curve is that of one task, in rounds.
         "stream": {"order": [None], "segment_length": {"rounds": ROUNDS}},
         "contenders": {
             cell.name: {**describe_agent(config), "diameter": cell.diameter, "switches": cell.switches}
@@ -176,7 +176,7 @@ def _lived(
     restart: bool,
     areas_only: bool,
 ) -> Results:
-    """Fills a run: for each distance and agent, all lives that any of its cells needs, at once."""
+    """Runs the missing cells: for each distance and agent, all lanes of its cells together."""
     with directory.opened(restart):
         done = set(load(directory.path).contenders)
         lane = itertools.count(sum(len(wanted[cell]) for cell in wanted if cell.name in done) * len(seeds))
@@ -218,7 +218,7 @@ def _starts(
         columns = [own for own, _ in lanes], [seed for _, seed in lanes]
         for some in driver.iter_finished(*columns, on_progress, plan.lanes_at_once):
             lived |= {number: outcome.record["curves"] for number, outcome in some.items()}
-    # TD ends a task with its estimate; PT-TD begins the next one with V^P, consolidated at the switch and frozen since.
+    # TD starts the next task with its last estimate; PT-TD with V^P, consolidated at the switch and frozen since.
     if agent == "TD":
         ends = np.stack([lived[i]["value"][:-1, :, 0] for i in range(len(lanes))])
     else:
@@ -233,7 +233,7 @@ def _driver(plan: Plan, agent: str, diameter: float) -> Driver:
 
 
 def _exact_curves(diameter: float, starts: np.ndarray) -> np.ndarray:
-    """[seeds, rounds] the expected error on the next task, for starts [seeds, states]."""
+    """[seeds, rounds] the expected error on the next task, for initial estimates [seeds, states]."""
     process = task_diameter_process(diameter)
     errors = starts[None] - process.values[:, None]
     return process.expect(_response(diameter).mse(errors))[:, 1:]
@@ -247,17 +247,17 @@ def _response(diameter: float) -> Response:
 def _lane_rows(
     cell: Cell, config: AgentConfig, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray
 ) -> pl.DataFrame:
-    areas = curves.mean(axis=1)
+    aucs = curves.mean(axis=1)
     return pl.DataFrame(
         {
             "lane": lanes,
             "contender": cell.name,
             "seed": np.array(seeds, np.int32),
             **{name: float(value) for name, value in vars(hypers_of(config)).items()},
-            AUC + MSE: areas,
+            AUC + MSE: aucs,
             "steps": 0,
             "samples_dropped": 0,
-            "diverged": ~np.isfinite(areas),
+            "diverged": ~np.isfinite(aucs),
             "version": __version__,
         }
     )
@@ -277,8 +277,8 @@ def _places(results: Results) -> dict[str, tuple[str, float, int]]:
 
 
 def _claims(results: Results) -> list[Claim]:
-    """What App. C.2 observes."""
-    area = {place: auc(results, name, MSE) for name, place in _places(results).items()}
+    """The observations of App. C.2."""
+    aucs = {place: auc(results, name, MSE) for name, place in _places(results).items()}
     texts = {
         "same-after-one-task": "TD and PT-TD have the same error after data from one task",
         "gap-grows-with-switches": "the gap between TD and PT-TD grows with the number of task switches",
@@ -286,14 +286,14 @@ def _claims(results: Results) -> list[Claim]:
         "pt-is-lowest": "after many switches PT-TD has the lowest error, whatever the distance between tasks",
         "reset-is-worst": "starting from scratch at every task has the largest error",
     }
-    if len(area) < len(cells(("PT-TD", "TD", "TD-reset"))) or len({len(sample) for sample in area.values()}) > 1:
-        missing = Finding(NOT_RUN, "needs every cell, with all lanes sound")
+    if len(aucs) < len(cells(("PT-TD", "TD", "TD-reset"))) or len({len(sample) for sample in aucs.values()}) > 1:
+        missing = Finding(NOT_RUN, "needs every cell, without diverged seeds")
         return [claim(name, text, missing) for name, text in texts.items()]
     few, many, near, far = min(SWITCHES), max(SWITCHES), min(DIAMETERS), max(DIAMETERS)
-    gap = {(e, n): area["TD", e, n] - area["PT-TD", e, n] for e in DIAMETERS for n in SWITCHES}
+    gap = {(e, n): aucs["TD", e, n] - aucs["PT-TD", e, n] for e in DIAMETERS for n in SWITCHES}
     findings = {
         "same-after-one-task": [
-            is_small(gap[e, few], SAME * float(area["TD", e, few].mean()), f"ε = {e:g}: TD − PT-TD") for e in DIAMETERS
+            is_small(gap[e, few], SAME * float(aucs["TD", e, few].mean()), f"ε = {e:g}: TD − PT-TD") for e in DIAMETERS
         ],
         "gap-grows-with-switches": [
             is_negative(gap[e, few] - gap[e, many], f"ε = {e:g}: gap after {few} − gap after {many}") for e in DIAMETERS
@@ -304,12 +304,12 @@ def _claims(results: Results) -> list[Claim]:
             )
         ],
         "pt-is-lowest": [
-            is_negative(area["PT-TD", e, many] - area[other, e, many], f"ε = {e:g}, n = {many}: PT-TD − {other}")
+            is_negative(aucs["PT-TD", e, many] - aucs[other, e, many], f"ε = {e:g}, n = {many}: PT-TD − {other}")
             for e in DIAMETERS
             for other in ("TD", "TD-reset")
         ],
         "reset-is-worst": [
-            is_negative(area[other, e, n] - area["TD-reset", e, n], f"ε = {e:g}, n = {n}: {other} − TD-reset")
+            is_negative(aucs[other, e, n] - aucs["TD-reset", e, n], f"ε = {e:g}, n = {n}: {other} − TD-reset")
             for e in DIAMETERS
             for n in SWITCHES
             for other in ("TD", "PT-TD")
@@ -330,8 +330,8 @@ EXPERIMENTS = (
         primary_metrics=(MSE,),
         run_fn=_run_all_cells,
         remarks=(
-            "Values of the seven tasks form a regular simplex of edge ε around a centre drawn from N(0, I): the appendix does not "
-            "say where it lies, and starting from zero is the worse the farther it is.",
+            "Values of the seven tasks form a regular simplex of edge ε around a center drawn from N(0, I): the appendix does not "
+            "give the center, and starting from zero is worse the farther away it is.",
             f"Each task before lasts {STEPS_PER_TASK} steps; the exact part has {ROUNDS} rounds of {SAMPLES} samples with "
             f"step size {EXACT_STEP_SIZE:g}. Rows of the printed P that sum to 1.01 or 0.99 are divided by their sum.",
             "Step sizes were chosen for every cell on tuning seeds.",

@@ -1,4 +1,4 @@
-"""Heat maps of the appendix: true values per task, and what TD and PT-TD believe as episodes go by (App. C.1.1)."""
+"""Heat maps of the appendix: true values per task, and the predictions of TD and PT-TD over episodes (App. C.1.1)."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _continuous_lattice(truth: Truth) -> pl.DataFrame:
 
 
 def _true_value_figures(results: Results) -> dict[str, alt.TopLevelMixin]:
-    del results  # nothing was simulated: the truth is the result
+    del results  # no simulation: the true values are the result
     discrete = corner_grid_truth(GRID, GOAL_REWARDS)
     continuous = continuous_grid_truth(SQUARE, GOAL_REWARDS, TRUTH_EPISODES)
     return {
@@ -85,7 +85,7 @@ def _evolution_figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 
 def _evolution_claims(results: Results) -> list[Claim]:
-    """The heat maps are said to confirm the curves (§5.1): the permanent part keeps what is common to all tasks."""
+    """The paper says that the heat maps confirm the curves (§5.1): the permanent part holds what all tasks have in common."""
     truth = corner_grid_truth(GRID, GOAL_REWARDS).values
     common = truth.mean(axis=0)
     last_window = results.maps["window"].max() if len(results.maps) else None

@@ -24,28 +24,28 @@ class Experiment:
 
     name: str
     figure: str
-    """where it stands in the paper"""
+    """figure or section of the paper"""
     title: str
     plans: Mapping[str, Callable[[], Plan]]
-    """by preset, the usual one first; made when needed"""
+    """functions that make the plan of each preset, the default one first"""
     figures: Callable[[Results], dict[str, alt.TopLevelMixin]]
     claims: Callable[[Results], list[Claim]]
     expected: str
     """how long the paper preset takes on two cores"""
     primary_metrics: tuple[str, ...] = ()
-    """the metrics a reader looks at first"""
+    """the primary metrics"""
     continual: str = ""
-    """the metric that jumpstart and its kin are computed from; the first of the headline if not given"""
+    """the metric for jumpstart, recovery, forgetting and transfer; default: the first primary metric"""
     remarks: tuple[str, ...] = ()
-    """what a reader must know to judge the result"""
+    """notes for the reader of the results"""
     sweep_of: str = ""
-    """for a sensitivity figure: the experiment whose settings are all run"""
+    """for a sensitivity figure: the experiment whose sweep it shows"""
     run_of: str = ""
-    """for another look at the runs of an experiment: its name"""
+    """for another figure from the runs of an experiment: its name"""
     paper_values: Mapping[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
-    """for a sensitivity table: what the paper prints for (contender, its searched values)"""
+    """for a sensitivity table: the paper's value for (contender, its searched values)"""
     run_fn: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
-    """for an experiment that is more than its plan's lanes: (plan, preset, seeds, out, console, execution) -> all of its results"""
+    """for an experiment with its own way to run: (plan, preset, seeds, out, console, execution) -> its results"""
 
     @property
     def default_preset(self) -> str:

@@ -1,4 +1,4 @@
-"""What the deep experiments share: networks, and the contenders of a semi-continual and of a continual life (paper, App. C.1)."""
+"""Common parts of the deep experiments: networks, and contenders with known and unknown task boundaries (paper, App. C.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender
 
-DECAYS = (0.55, 0.75, 0.95)  # searched for continual lives
+DECAYS = (0.55, 0.75, 0.95)  # searched where task boundaries are unknown
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Continual:
         return Contender(config, search)
 
 
-Field = Callable[[Continual], dict[str, Contender]]  # which contenders take part
+Field = Callable[[Continual], dict[str, Contender]]  # chooses the contenders
 
 
 def paper_tables(
@@ -126,9 +126,9 @@ def paper_tables(
     plain: Mapping[str, Sequence[float]],
     plain_lrs: Sequence[float],
 ) -> dict[tuple[str, tuple[float, ...]], float]:
-    """The tables of App. C.4 as the paper prints them: what stands there for (contender, its searched values).
+    """The tables of App. C.4: the paper's value for (contender, its searched values).
 
-    A row of PT-DQN's table belongs to a permanent step size, and has the transient ones for each decay in turn.
+    A row of PT-DQN's table is for one permanent step size; its columns are the transient step sizes for each decay in turn.
     """
     columns = [(transient, decay) for decay in DECAYS for transient in transient_lrs]
     of_pt = {
@@ -142,11 +142,11 @@ def paper_tables(
 
 
 def against_rivals(results: Results, metric: str, what: str) -> dict[str, Claim]:
-    """What §6.1 ("Results") says of PT-DQN and its rivals in both worlds."""
-    areas = {name: auc(results, name, metric) for name in results.contenders}
+    """The claims of §6.1 ("Results") about PT-DQN and the baselines, in both worlds."""
+    aucs = {name: auc(results, name, metric) for name in results.contenders}
 
     def below(lesser: str, better: str) -> Finding:
-        return lower(results, lesser, better, areas, what)
+        return lower(results, lesser, better, aucs, what)
 
     rivals = ("DQN", "DQN-multihead", "DQN-large-buffer", "Random")
     claims = (

@@ -1,4 +1,4 @@
-"""Figure 2: prediction on three grids, where the goal rewards change and the agent is told so (paper, §5.1, App. C.1.1)."""
+"""Figure 2: prediction on three grids whose goal rewards change, task boundaries known (paper, §5.1, App. C.1.1)."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ GRID = CornerGrid(size=5, discount=0.9)
 SQUARE = ContinuousGrid(discount=0.99)
 TRUTH_EPISODES, SMOKE_TRUTH_EPISODES = 10_000, 100
 
-# The step sizes behind the published panels; they are on the lists of App. C.4.
+# The step sizes of the published panels; they are in the grids of App. C.4.
 TABULAR = StepSizes(td=0.3, td_reset=0.3, permanent=0.01, transient=0.3)
 LINEAR = StepSizes(td=0.1, td_reset=0.1, permanent=0.001, transient=0.1)
-# On the continuous grid the published ones belong to a world with a slip (docs/deviations.md) and diverge without it. These
-# were chosen from the paper's list by the lowest mean AUC on the tuning seeds:
-# `remanence sweep figure2/continuous` chooses them again.
+# On the continuous grid, the published ones are for a world with an error (docs/deviations.md) and diverge without it. These
+# have the lowest mean AUC of the paper's grid on the tuning seeds: `remanence sweep figure2/continuous` repeats the choice.
 CONTINUOUS = StepSizes(td=0.3, td_reset=0.3, permanent=0.005, transient=0.3)
 CONTINUOUS_RELEASED = StepSizes(td=0.3, td_reset=0.5, permanent=0.005, transient=0.5)
 
 
 def corner_grid_stream() -> Stream:
-    """Ten segments of 50 episodes, the four tasks in turn, switches told."""
+    """Ten segments of 50 episodes, the four tasks in turn, task boundaries known."""
     return Stream(GOAL_REWARDS, cyclic(4, 10), Episodes(50), boundaries_known=True)
 
 
@@ -95,7 +94,7 @@ EXPERIMENTS = (
         _presets(_tabular, _tabular),
         "10 s",
         "Errors on the current task are weighted by expected visits, as in the published panel; unweighted ones are stored too.",
-        "The presets paper and released agree here.",
+        "The presets paper and released are the same here.",
     ),
     _panel(
         "linear",
@@ -103,7 +102,7 @@ EXPERIMENTS = (
         _presets(_linear, _linear),
         "10 s",
         "Errors on the current task are weighted by expected visits, as in the published panel; unweighted ones are stored too.",
-        "The presets paper and released agree here.",
+        "The presets paper and released are the same here.",
     ),
     _panel(
         "continuous",
@@ -114,8 +113,8 @@ EXPERIMENTS = (
             partial(_continuous_plan, CONTINUOUS, SMOKE_TRUTH_EPISODES),
         ),
         "30 s, and 25 s once for the true values",
-        "Step sizes were chosen from the paper's list on seeds 1000 to 1029, disjoint from the seeds reported here.",
-        "The published panel computed the features of a state after the step that left it. That slip is not repeated here, so its "
-        "curves cannot be matched; the preset released runs its step sizes in the correct world, where some diverge.",
+        "Step sizes were chosen from the paper's grid on seeds 1000 to 1029, disjoint from the seeds reported here.",
+        "The published panel computed the features of a state after the step that left it. We do not repeat this error, so its "
+        "curves cannot be matched; the preset released uses its step sizes in the correct world, where some diverge.",
     ),
 )

@@ -1,4 +1,4 @@
-"""Figure 2, the two deep panels: pictures of the grid, and rooms with items (paper, §5.1, App. C.1.1 and C.1.2)."""
+"""Figure 2, the two deep panels: images of the grid, and rooms with items (paper, §5.1, App. C.1.1 and C.1.2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMAGE_TASKS = 10 * GOAL_REWARDS  # "to diminish the noise due to the random init
 REPLAY = 100_000
 SEARCH = {"plain": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3), "reset": (1e-1, 3e-2, 1e-2, 3e-3, 1e-3)}
 IMAGE_SEARCH = {**SEARCH, "permanent": (1e-3, 3e-4, 1e-4, 3e-5), "transient": (1e-2, 5e-3, 3e-3, 1e-3)}
-# The table of the rooms names its two lists the wrong way round: the published pair (P 1e-3, T 1e-2) is only on them if swapped.
+# The table of the rooms has its two grids swapped: the published pair (P 1e-3, T 1e-2) is in them only after swapping.
 ROOMS_SEARCH = {
     **SEARCH,
     "permanent": (3e-3, 1e-3, 3e-4, 1e-4, 3e-5, 1e-5, 3e-6, 1e-6),
@@ -86,7 +86,7 @@ EXPERIMENTS = (
     Experiment(
         name="figure2/image",
         figure="Figure 2, discrete grid, deep",
-        title="Pictures of the grid, deep prediction",
+        title="Images of the grid, deep prediction",
         plans={
             PAPER: partial(_image_plan, 100),
             RELEASED: partial(_image_plan, 50),
@@ -97,8 +97,8 @@ EXPERIMENTS = (
         expected="35 min",
         primary_metrics=(CURRENT, OTHERS),
         remarks=(
-            "Goal rewards are ten times those of the tables, so are errors. Goals count as points without error.",
-            "The preset released has 500 episodes, as the published panel.",
+            "Goal rewards are ten times those of the tabular panel, and so are errors. Goals count as points without error.",
+            "The preset released has 500 episodes, like the published panel.",
         ),
     ),
     Experiment(
@@ -115,8 +115,8 @@ EXPERIMENTS = (
         expected="2 h",
         primary_metrics=(CURRENT, OTHERS),
         remarks=(
-            "Tasks are drawn at random, by each lane for itself; a switch may keep the task.",
-            "True values are Monte Carlo from exact states of the simulator (standard error 0.009 on average), where the authors "
+            "Each seed draws its own random order of tasks; a switch may keep the task.",
+            "True values are Monte Carlo from exact states of the simulator (standard error 0.009 on average), while the authors "
             "used a network that was not released.",
             "In the preset released every turn is also a step forward, inputs are four frames of 20 channels, rewards are doubled.",
         ),

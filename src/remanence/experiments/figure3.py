@@ -1,4 +1,4 @@
-"""Figure 3: control in a slippery grid whose two goals swap their rewards, told of each swap (paper, §5.2, App. A)."""
+"""Figure 3: control in a slippery grid whose two goals swap rewards, task boundaries known (paper, §5.2, App. A)."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 
 def control_claims(results: Results, family: str = "Q", recovery_in: str = "regret") -> list[Claim]:
-    """What §5.2 ("Observations") says of a control panel: the learner, its reset variant and PT."""
+    """The claims of §5.2 ("Observations") about a control panel: the learner, its reset variant and PT."""
     plain, reset, ours = family, f"{family}-reset", f"PT-{family}"
-    areas = {name: auc(results, name, DISCOUNTED_RETURN) for name in results.contenders}
+    aucs = {name: auc(results, name, DISCOUNTED_RETURN) for name in results.contenders}
     measured = of_run(results, recovery_in)
     recovery = {name: metrics.recovery for name, metrics in measured.items() if metrics.recovery.size}
     early = {name: _first_episodes(results, name) for name in results.contenders if results.switches}
@@ -90,7 +90,7 @@ def control_claims(results: Results, family: str = "Q", recovery_in: str = "regr
         claim(
             "pt-highest",
             f"{ours} collects more return than {plain} with and without reset",
-            *(less(rival, ours, areas, "mean return") for rival in (plain, reset)),
+            *(less(rival, ours, aucs, "mean return") for rival in (plain, reset)),
         ),
         claim(
             "reset-relearns",

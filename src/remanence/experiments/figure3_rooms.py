@@ -1,4 +1,4 @@
-"""Figure 3d: deep control in two rooms whose goals swap their rewards, told of each swap (paper, §5.2, App. C.1.3)."""
+"""Figure 3d: deep control in two rooms whose goals swap rewards, task boundaries known (paper, §5.2, App. C.1.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from remanence.runs.plan import Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds import TWO_ROOMS_TASKS, two_rooms
 
-# The published step sizes; they are on the lists of App. C.4.
+# The published step sizes; they are in the grids of App. C.4.
 CHOSEN = DeepStepSizes(plain=3e-4, reset=3e-4, permanent=3e-6, transient=1e-4)
 SEARCH = {
     "plain": (3e-3, 1e-3, 3e-4, 1e-4, 3e-5),
@@ -83,9 +83,9 @@ EXPERIMENTS = (
         primary_metrics=(DISCOUNTED_RETURN,),
         remarks=(
             "Curves are trailing means of 10 episodes, as published; numbers and claims are not smoothed.",
-            "An episode is cut off after 100 steps, which bootstraps. Three actions: the printed 4 is a slip.",
-            "Inputs are four stacked frames, as in the released code. The text has one, but most places of the upper room look "
-            "alike, and with one frame DQN hardly learns (docs/deviations.md). The presets paper and released agree here.",
+            "Episodes are truncated after 100 steps, where we bootstrap. There are three actions: the printed 4 is an error.",
+            "Inputs are four stacked frames, as in the released code. The text has one, but most cells of the upper room look "
+            "alike, and with one frame DQN hardly learns (docs/deviations.md). The presets paper and released are the same here.",
         ),
     ),
 )

@@ -1,4 +1,4 @@
-"""Figure 5b: a walk without end in Jelly Bean World, whose rewards flip without notice (paper, §6.1, App. C.1.5, C.3, C.4)."""
+"""Figure 5b: Jelly Bean World, continuing, task boundaries unknown (paper, §6.1, App. C.1.5, C.3, C.4)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from remanence.worlds.jellybean import JellyBean, preset
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 
 RATE = "reward_rate"
-COLLECTED = "collected_"  # and the kind of item: how many since the beginning
+COLLECTED = "collected_"  # + kind of item: number collected since the beginning
 REWARDS = np.array([[2.0, 0.1, -1.0], [-1.0, 0.1, 2.0]], np.float32)  # blue, green, red in the two tasks
 SWITCH, SEGMENTS, WINDOW = 150_000, 14, 10_000
 FRAMES, CONSOLIDATE_EVERY = 4, 10_000
 WIDTHS = (512, 256, 128)
 CHOSEN = {"permanent_lr": 1e-7, "transient_lr": 1e-3, "decay": 0.75}
 
-# Step sizes searched, and rewards per step printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
+# Step sizes searched, and the paper's rewards per step for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5)
 PERMANENT_STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
 _PAPER_PT = {
@@ -116,7 +116,7 @@ def jellybean_plan(
 
 
 def rates(rules: JellyBean) -> Probe:
-    """Reward per step of the window, and how many items of each kind were collected since the beginning."""
+    """Reward per step of the window, and items of each kind collected since the beginning."""
     names = [item.name for item in rules.items]
 
     def measure(moment: ProbeInput) -> dict[str, Array]:
@@ -130,7 +130,7 @@ def rates(rules: JellyBean) -> Probe:
 
 
 def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
-    """What a single blue or red item is worth in each place of the view, seen for four steps: {part: [2 · places, actions]}."""
+    """Values of a single blue or red item at each position of the view, seen for four steps: {part: [2 · positions, actions]}."""
     side = world.rules.view
     scenes = np.zeros((2, side * side, side * side, 3), bool)
     for kind, item in enumerate((0, 2)):
@@ -144,7 +144,7 @@ def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
 
 
 def _shrunk(contenders: Field) -> Plan:
-    """The same path in seconds: short tasks, and consolidation often enough to be seen."""
+    """A small version that runs in seconds: short tasks, and a short consolidation interval."""
     plan = shrink(
         jellybean_plan(preset("released"), contenders, consolidate_every=200), segments=2, segment_length=500, seeds=2
     )
@@ -174,7 +174,7 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 
 def _claims(results: Results) -> list[Claim]:
-    """What §6.1 ("Results") says of Jelly Bean World."""
+    """The claims of §6.1 ("Results") about Jelly Bean World."""
     early = {name: _after_switches(results, name) for name in results.contenders if results.switches}
     rivals = against_rivals(results, RATE, "reward per step")
     return [
@@ -197,7 +197,8 @@ def _after_switches(results: Results, name: str) -> np.ndarray:
 
 
 def _drop(results: Results, name: str) -> Finding:
-    """Whether the last two tasks (one of each kind) bring less than tasks 3 and 4; the first two are spent on learning to walk."""
+    """Whether reward in the last two tasks (one of each kind) is below that in tasks 3 and 4; tasks 1 and 2 are left out as
+    initial learning."""
     if name not in results.contenders or len(results.description["stream"]["order"]) < 6:
         return Finding("not run", f"{name} did not run for six tasks")
     curves, length = results.matrix(name, RATE), results.segment_length
@@ -208,36 +209,36 @@ def _drop(results: Results, name: str) -> Finding:
 
 
 def _decay_claims(results: Results) -> list[Claim]:
-    areas = {name: auc(results, name, RATE) for name in results.contenders}
+    aucs = {name: auc(results, name, RATE) for name in results.contenders}
     return [
         claim(
             "every-decay-beats-dqn",
             "all choices of λ resulted in a better performance than DQN",
-            *(lower(results, "DQN", f"PT-DQN λ={decay:g}", areas, "reward per step") for decay in DECAYS),
+            *(lower(results, "DQN", f"PT-DQN λ={decay:g}", aucs, "reward per step") for decay in DECAYS),
         )
     ]
 
 
 def _capacity_claims(results: Results) -> list[Claim]:
-    areas = {name: auc(results, name, RATE) for name in results.contenders}
+    aucs = {name: auc(results, name, RATE) for name in results.contenders}
     return [
         claim(
             "same-network",
             "with the same network in all parts, PT-DQN performs better than DQN",
-            lower(results, "DQN", "PT-DQN-1x", areas, "reward per step"),
+            lower(results, "DQN", "PT-DQN-1x", aucs, "reward per step"),
         ),
         claim(
             "same-weights",
             "PT-DQN also performs better than a DQN with as many weights",
-            lower(results, "DQN-2x", "PT-DQN-1x", areas, "reward per step"),
+            lower(results, "DQN-2x", "PT-DQN-1x", aucs, "reward per step"),
         ),
     ]
 
 
 REMARKS = (
-    "The preset paper has the items of the paper's table, released those of the authors' code: their worlds differ much in how full"
-    " they are, and the published reward rates are only plausible in released (docs/deviations.md).",
-    "Lanes walk in worlds of their own; lanes of equal seed share one.",
+    "The preset paper has the items of the paper's table, released those of the authors' code: their worlds differ much in the"
+    " density of items, and the published reward rates are only plausible in released (docs/deviations.md).",
+    "Each seed has its own world; all agents of a seed walk in the same one.",
 )
 
 EXPERIMENTS = (

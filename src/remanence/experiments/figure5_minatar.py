@@ -1,4 +1,4 @@
-"""Figure 5d: three games of MinAtar that follow each other at random and without notice (paper, §6.1, App. C.1.6, C.4)."""
+"""Figure 5d: three games of MinAtar in random order, task boundaries unknown (paper, §6.1, App. C.1.6, C.4)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONSOLIDATE_EVERY = 50_000
 FILTERS, RELEASED_FILTERS, UNITS = 16, 32, 256
 CHOSEN = {"permanent_lr": 1e-8, "transient_lr": 1e-4, "decay": 0.75}
 
-# Step sizes searched, and areas under the curve printed for them (App. C.4; mean of 3 seeds over 1.5M steps).
+# Step sizes searched, and the paper's areas under the curve for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-3, 1e-4, 1e-5, 1e-6)
 PERMANENT_STEP_SIZES, TRANSIENT_STEP_SIZES = (1e-7, 1e-8, 1e-9), (1e-3, 1e-4, 1e-5)
 _PAPER_PT = {
@@ -92,12 +92,12 @@ def minatar_plan(filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EV
 
 
 def _returns(moment: ProbeInput) -> dict[str, Array]:
-    """Returns, and which game was live."""
+    """Returns, and the current game."""
     return {**latest_returns(moment), GAME: moment.task_id.astype(jnp.float32)}
 
 
 def _smoke() -> Plan:
-    """The same path in seconds: short tasks, and consolidation often enough to be seen."""
+    """A small version that runs in seconds: short tasks, and a short consolidation interval."""
     plan = shrink(minatar_plan(consolidate_every=200), segments=3, segment_length=400, seeds=2)
     return dataclasses.replace(plan, window=100, round_steps=50)
 
@@ -137,7 +137,7 @@ EXPERIMENTS = (
         continual=RETURN,
         remarks=(
             "Each seed draws its own order of games, and the same game may come twice in a row. Scores of the games differ tenfold,"
-            " so the mean over seeds depends on which games were live; contenders of equal seed play the same order.",
+            " so the mean over seeds depends on the games drawn; agents of equal seed play the same order.",
             "The released code plots the moving average, which is stored as return_average, from nets with twice as many filters.",
         ),
     ),

@@ -1,7 +1,7 @@
-"""An experiment of one's own, from a file: wherever an experiment is named, `mine.py` or `mine.py:NAME` will do.
+"""Loads an experiment from a user's file, given as `mine.py` or `mine.py:NAME`.
 
-The file is an ordinary Python program, and runs when it is loaded. It holds an `Experiment`: by the name `EXPERIMENT`, or by the
-one behind the colon. See `examples/own_experiment.py`.
+The file is an ordinary Python program that runs when it is loaded. It defines an `Experiment` with the name `EXPERIMENT`, or the
+name after the colon. See `examples/own_experiment.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def load_file(name: str) -> Experiment:
         raise UserError(f"there is no file '{path}' to read an experiment from")
     found = getattr(_load(path), attribute, None)
     if not isinstance(found, Experiment):
-        raise UserError(f"'{path}' has no experiment by the name {attribute}: give another as {path}:NAME")
+        raise UserError(f"'{path}' has no experiment named {attribute}: give another as {path}:NAME")
     return found
 
 
@@ -41,7 +41,7 @@ def _parts(name: str) -> tuple[str, str]:
 
 
 def _load(path: Path) -> ModuleType:
-    """The file as a module. Other processes cannot import it by name, so what is sent to them holds its code."""
+    """The file as a module. Other processes cannot import it by name, so its code is pickled by value."""
     spec = importlib.util.spec_from_file_location(f"_own_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None

@@ -1,4 +1,4 @@
-"""What the prediction panels share: tasks, contenders, claims and the figure (paper, §5.1)."""
+"""Common parts of the prediction panels: tasks, contenders, claims and the figure (paper, §5.1)."""
 
 from __future__ import annotations
 
@@ -58,26 +58,26 @@ def figures(results: Results, title: str) -> dict[str, alt.TopLevelMixin]:
 
 
 def claims(results: Results) -> list[Claim]:
-    """What §5.1 ("Observations") says of a prediction panel."""
+    """The claims of §5.1 ("Observations") about a prediction panel."""
     names = results.contenders
-    areas = {metric: {name: auc(results, name, metric) for name in names} for metric in (CURRENT, OTHERS)}
+    aucs = {metric: {name: auc(results, name, metric) for name in names} for metric in (CURRENT, OTHERS)}
     first = {name: segment_ends(results, name, CURRENT)[0][:, 1:].mean(axis=1) for name in names if results.switches}
     less = partial(lower, results)
     return [
         claim(
             "current-lowest",
             "PT-TD has the lowest error on the current task, over the whole experiment",
-            *(less("PT-TD", rival, areas[CURRENT], "AUC") for rival in ("TD", "TD-reset")),
+            *(less("PT-TD", rival, aucs[CURRENT], "AUC") for rival in ("TD", "TD-reset")),
         ),
         claim(
             "others-lowest",
             "PT-TD has the lowest error on the other tasks, over the whole experiment",
-            *(less("PT-TD", rival, areas[OTHERS], "AUC") for rival in ("TD", "TD-reset")),
+            *(less("PT-TD", rival, aucs[OTHERS], "AUC") for rival in ("TD", "TD-reset")),
         ),
         claim(
             "reset-poor",
             "TD-reset performs poorly: its error on the current task is the highest",
-            *(less(better, "TD-reset", areas[CURRENT], "AUC") for better in ("TD", "PT-TD")),
+            *(less(better, "TD-reset", aucs[CURRENT], "AUC") for better in ("TD", "PT-TD")),
         ),
         claim(
             "td-biased-after-switch",
@@ -110,7 +110,7 @@ def _jump_at_switches(results: Results, name: str) -> Finding:
 def _change_within_task(results: Results, name: str, metric: str, sign: float) -> Finding:
     """Whether the error falls (sign +1) or rises (sign −1) from the first to the last episode of a task.
 
-    The first task is left out: there, everything is still to be learned.
+    The first task is left out: it is the initial learning.
     """
     if name not in results.contenders or not results.switches:
         return is_negative(np.empty(0), f"{name}: change within a task")

@@ -23,18 +23,16 @@ import polars as pl
 from jax import Array
 from rich.console import Console
 
-from remanence.agents import Agent, Hypers
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.dqn import Consolidation, Training, pt_dqn
-from remanence.agents.networks import mlp
+from remanence.agents import Agent
+from remanence.agents.configs import PTDQN
 from remanence.core.errors import Stopped, UserError
 from remanence.core.prng import unwrap_keys
 from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.life import Probe, ProbeInput
-from remanence.experiments.base import Contender, Plan
 from remanence.results import Results, load
 from remanence.results.store import find_runs
 from remanence.runs.execution import Execution
+from remanence.runs.plan import Contender, Plan
 from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
 from remanence.worlds import SlipperyGrid, World
@@ -73,16 +71,26 @@ def everything(_: Agent) -> Probe:
 
 def plan(episodes: int) -> Plan:
     """PT-DQN with two networks and cached permanent values, in tasks that swap."""
-    net, behaviour = mlp((MAZE.num_states,), (16,), 4, init="uniform"), epsilon_greedy(0.2)
-    training = Training("adam", batch=32, replay=400, target_every=20)
-    consolidation = Consolidation("adam", batch=32, buffer=400, min_batches=50, cache=True)
-    agent = pt_dqn(net, net, behaviour, np.zeros(MAZE.num_states, bool), training, consolidation, Episodes(40))
+    config = PTDQN(
+        permanent_lr=0.003,
+        transient_lr=0.005,
+        decay=0.5,
+        hidden=(16,),
+        batch=32,
+        replay=400,
+        target_every=20,
+        epsilon=0.2,
+        consolidate_every=Episodes(40),
+        permanent_optimizer="adam",
+        in_order=False,
+        max_batches=100,
+        min_batches=50,
+    )
     return Plan(
         world=BitMaze(),
         stream=Stream(SWAP, cyclic(2, 4), Episodes(episodes // 4), boundaries_known=False),
-        contenders={"PT-DQN": Contender(agent, Hypers(permanent_lr=0.003, transient_lr=0.005, decay=0.5), {})},
+        contenders={"PT-DQN": Contender(config)},
         probe=everything,
-        truth="none",
         round_steps=4,
     )
 

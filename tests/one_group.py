@@ -27,15 +27,15 @@ PLAN = plan(EPISODES)
 @cache
 def driver() -> Driver:
     """PT-DQN, looked at after every few rounds."""
-    made = make_driver(PLAN, PLAN.contenders["PT-DQN"].agent)
+    made = make_driver(PLAN, PLAN.contenders["PT-DQN"].config)
     made.rounds_per_chunk = 40
     return made
 
 
 def work(path: Path, tensorboard: bool = False) -> GroupJob:
     """The two lanes of PT-DQN, with a checkpoint after every chunk."""
-    ((agent, lanes),) = lanes_of_run(PLAN, [0, 1])
-    return GroupJob(PLAN, Group(0, agent, tuple(lanes), 2), "run", path / "groups" / "0000", None, 1e-9, tensorboard)
+    (lanes,) = lanes_of_run(PLAN, [0, 1])
+    return GroupJob(PLAN, Group(0, tuple(lanes), 2), "run", path / "groups" / "0000", None, 1e-9, tensorboard)
 
 
 def after(chunks: int) -> Callable[[], int]:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from remanence.agents import AT_SWITCH, Agent, pt_q, q_learning, random_agent
+from remanence.agents import AT_SWITCH, Agent, Hypers, pt_q, q_learning, random_agent
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import Features, linear, one_hot, row_and_column
 from remanence.agents.ring import size
@@ -122,7 +122,7 @@ def test_pt_q_by_hand() -> None:
     # δ = 1 + 0.5 · 2 − (1 + 0) = 1
     np.testing.assert_array_equal(state.transient, [[0.0, 0.25], [-3.0, 2.0]])
     np.testing.assert_array_equal(state.permanent, [[0.0, 1.0], [4.0, 0.0]])
-    after = agent.consolidate(state, hypers, make_key(0))
+    after = agent.consolidate(state, hypers, make_key(0), True)
     # only (0, 1) was visited: 1 + 0.5 · (1.25 − 1)
     np.testing.assert_array_equal(after.permanent, [[0.0, 1.125], [4.0, 0.0]])
     np.testing.assert_array_equal(after.transient, [[0.0, 0.125], [-1.5, 1.0]])
@@ -147,7 +147,7 @@ def test_counting_visits_is_the_pass_over_them(lr: float) -> None:
         for number, step in enumerate(steps):
             states[state] = learn(states[state], step)
             if number in (120, 299):
-                states[state] = agent.consolidate(states[state], hypers, make_key(0))
+                states[state] = agent.consolidate(states[state], hypers, make_key(0), True)
     np.testing.assert_allclose(states[0].permanent, states[1].permanent, rtol=2e-4, atol=1e-5)
     np.testing.assert_allclose(states[0].transient, states[1].transient, rtol=2e-4, atol=1e-5)
     assert not states[0].visited.any()
@@ -165,9 +165,9 @@ def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
     for action in (0, 1, 1):
         state = agent.learn(state, hypers, transition(0, action, 1.0, 1, discount=0.0), make_key(0))
     # the newest two samples are both (0, 1), where Q^T = 1: 0 → 0.5 → 0.75, then the target is 0.75 + 1
-    once = agent.consolidate(state, hypers, make_key(0))
+    once = agent.consolidate(state, hypers, make_key(0), True)
     np.testing.assert_array_equal(once.permanent[0], [0.0, 0.75])
-    twice = agent.consolidate(once, hypers, make_key(0))
+    twice = agent.consolidate(once, hypers, make_key(0), True)
     np.testing.assert_array_equal(twice.permanent[0], [0.0, 1.5])  # 0.75 → 1.25 → 1.5
     assert int(agent.samples_dropped(twice)) == 0
 
@@ -175,9 +175,7 @@ def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
 def test_linear_features_serve_control_too() -> None:
     features: Features = row_and_column(6)
     agent = q_learning(linear(features, outputs=4), GREEDY)
-    weights = agent.learn(
-        agent.init(make_key(0), Hypers(lr=0.5)), Hypers(lr=0.5), transition(7, 2, 1.0, 8), make_key(0)
-    )
+    weights = agent.learn(agent.init(make_key(0), Hypers(lr=0.5)), Hypers(lr=0.5), transition(7, 2, 1.0, 8), make_key(0))
     np.testing.assert_array_equal(
         weights.sum(axis=0), [0, 0, 1.0, 0]
     )  # half a step on the row's and the column's weight
@@ -209,9 +207,7 @@ def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:
 
 def test_consolidating_before_the_episode_is_one_episode_early() -> None:
     """`lead` 1 consolidates when (episode + 1) % k = 0, as the released code does."""
-    maps = live(pt(Episodes(3, lead=1)), Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)).record["maps"][
-        "permanent"
-    ]  # after each episode
+    maps = live(pt(Episodes(3, lead=1)), Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)).record["maps"]["permanent"]  # after each episode
     moved = np.abs(np.diff(maps, axis=1)).max(axis=(0, 2, 3)) > 0
     # seen after episode e (from 0), a change means a consolidation before it: e = 2, 5, 8, …
     np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SPAN * SEGMENTS, 3))
@@ -268,7 +264,7 @@ def test_the_exact_optimum_is_reached_on_a_fixed_task(composed: bool) -> None:
         )
         state, cells = run(state, cells, keys)
         if composed:
-            state = jax.vmap(lambda one, hyper=hyper: agent.consolidate(one, hyper, make_key(0)))(state)
+            state = jax.vmap(lambda one, hyper=hyper: agent.consolidate(one, hyper, make_key(0), True))(state)
     learned = np.mean(
         jax.vmap(lambda one: jax.vmap(lambda s: agent.inspect(one, s)["value"])(jnp.arange(36)))(state), axis=0
     )
@@ -339,33 +335,19 @@ def test_impossible_grids_are_refused(options: dict[str, Any], message: str) -> 
         SlipperyGrid(**options)
 
 
-def test_meeting_early_changes_nothing() -> None:
-    """Lanes may consolidate when half of the living wait, also after some are over: bitwise the same lives."""
-    agent, hypers = (
-        pt(Episodes(1)),
-        [Hypers(permanent_lr=0.05, transient_lr=lr, decay=0.5) for lr in (0.5, 0.01, 0.5, 0.01, 0.1, 0.3)],
-    )
-    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known=False)
-    setting = LifeConfig(agent, GRID, stream, episode_return(np.zeros(2)))
-    all_meet, half_meet = (Driver(setting, meet_at=share).run(hypers, range(6)) for share in (1.0, 0.5))
-    assert same(all_meet.record, half_meet.record)
-    with pytest.raises(UserError, match="meet"):
-        Driver(setting, meet_at=0.0)
-
-
 def test_a_few_long_lives_go_on_in_a_smaller_batch(monkeypatch: pytest.MonkeyPatch) -> None:
     """256 lanes of which some never learn: they outlive the rest by far, and still live as they do alone."""
     stream = Stream(TASKS[:1], (0,), Episodes(30), boundaries_known=False)
     driver = Driver(LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2))), rounds_per_break=20)
     hypers = [Hypers(lr=0.0 if lane % 32 == 5 else 0.5) for lane in range(256)]
     sizes: list[int] = []
-    advance = driver._advance
+    advance = driver.advance_rows
 
     def watched(batch: Any, carry: Any, rounds: Any) -> Any:
         sizes.append(len(carry.life.step))
         return advance(batch, carry, rounds)
 
-    monkeypatch.setattr(driver, "_advance", watched)
+    monkeypatch.setattr(driver, "advance_rows", watched)
     together = driver.run(hypers, range(256))
     assert sorted(set(sizes)) == [16, 64, 256]
     some = [4, 5, 37, 255]

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 from one_group import PLAN, after, assert_as_undisturbed, driver, events, go, needs_mounts, stopped, undisturbed, work
+from remanence.agents.base import hypers_of
 from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
 from remanence.runs.checkpoints import Checkpoints, _manifest_checksum
@@ -155,12 +156,12 @@ def test_tensorboard_gets_the_mean_curve(tmp_path: Path) -> None:
 
 def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     programs = lanes_of_run(PLAN, range(5))
-    truncate_on_switch = list(cut(programs, 2, at_once=100))
-    assert [[lane.seed for lane in group.lanes] for group in truncate_on_switch] == [[0, 1], [2, 3], [4]]
-    assert [group.number for group in truncate_on_switch] == [0, 1, 2]
+    groups = list(cut(programs, 2, at_once=100))
+    assert [[lane.seed for lane in group.lanes] for group in groups] == [[0, 1], [2, 3], [4]]
+    assert [group.number for group in groups] == [0, 1, 2]
     assert lanes_that_fit(PLAN, programs) > 1000
-    per_lane = driver().bytes_per_lane(PLAN.contenders["PT-DQN"].hypers)
-    state = driver().begin([PLAN.contenders["PT-DQN"].hypers] * 2, [0, 1])
+    per_lane = driver().bytes_per_lane(hypers_of(PLAN.contenders["PT-DQN"].config))
+    state = driver().begin([hypers_of(PLAN.contenders["PT-DQN"].config)] * 2, [0, 1])
     state.advance()
     held = sum(array.nbytes for name, array in state.state().items() if name.startswith("life"))
     assert per_lane == pytest.approx(held / 2, rel=0.01)

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from remanence.cli import main
+from remanence.agents.base import hypers_of
 from remanence.core.prng import make_key
 from remanence.core.tree_utils import tree_nbytes
 from remanence.experiments import get
@@ -125,9 +126,10 @@ def points(curves: dict) -> list[dict]:
 
 def test_memory_of_the_games() -> None:
     """Frames are bits and kept once: 100k transitions in 12 MB, 500k in 60 MB, with a permanent part's values 12 MiB."""
-    contenders = get("figure5/minatar").plan("paper").contenders
+    plan = get("figure5/minatar").plan("paper")
     for name, most in (("DQN", 12e6), ("DQN-multihead", 12e6), ("DQN-large-buffer", 60e6), ("PT-DQN", 12 * 2**20)):
-        state = jax.eval_shape(contenders[name].agent.init, make_key(0), contenders[name].hypers)
+        config = plan.contenders[name].config
+        state = jax.eval_shape(config.build(plan.spec).init, make_key(0), hypers_of(config))
         assert tree_nbytes(state.replay) < most
 
 

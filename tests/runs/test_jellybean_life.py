@@ -22,6 +22,7 @@ from remanence.experiments import figure5_jellybean as figure5
 from remanence.experiments import get
 from remanence.results.store import load
 from remanence.runs.checkpoints import Checkpoints
+from remanence.runs.describe import num_weights
 from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBeanWorlds, RewardSchedule, hosted, preset
 from remanence.worlds.jellybean.hosted import SEEDS, JellyBeanWorld
@@ -173,8 +174,8 @@ def test_printed_tables_cover_what_is_searched() -> None:
 
 
 def test_sizes_are_those_of_the_paper() -> None:
-    contenders = get("figure5/jellybean").plan("paper").contenders
-    weights = {name: contender.form.get("weights") for name, contender in contenders.items()}
+    plan = get("figure5/jellybean").plan("paper")
+    weights = {name: num_weights(contender.config, plan.spec) for name, contender in plan.contenders.items()}
     first, half = (
         1452 * 512 + 512 + 512 * 256 + 256 + 256 * 128 + 128,
         1452 * 256 + 256 + 256 * 128 + 128 + 128 * 64 + 64,

@@ -23,14 +23,14 @@ from remanence.agents import Hypers, q_learning
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import linear, one_hot
 from remanence.core.errors import UserError
-from remanence.core.types import Steps
+from remanence.core.types import ObsSpec, Steps
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
 from remanence.gym import hosted
 from remanence.gym.factories import EnvFactory
 from remanence.live_env import _window
 from remanence.streams import Stationary, Stream
-from remanence.worlds import CornerGrid
+from remanence.worlds import CornerGrid, World
 from scripted import STEPS, Corridor, Script, curve, notebook, quiet, set_parameter, written
 
 README = Path(__file__).parents[2] / "README.md"
@@ -259,7 +259,7 @@ def test_an_agent_learns_the_same_in_the_world_and_in_the_environment() -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class _StartsInTheMiddle:
+class _StartsInTheMiddle(World):
     grid: CornerGrid
 
     @property
@@ -269,6 +269,10 @@ class _StartsInTheMiddle:
     @property
     def discount(self) -> float:
         return self.grid.discount
+
+    @property
+    def observation(self) -> ObsSpec:
+        return self.grid.observation
 
     def reset(self, key: Any, task: Any) -> Any:
         del key, task
@@ -334,7 +338,7 @@ def test_the_same_seed_gives_the_same_bits_and_others_do_not() -> None:
     np.testing.assert_array_equal(weights[0], weights[2])
     np.testing.assert_array_equal(weights[1], weights[3])
     assert not np.array_equal(weights[0], weights[1])
-    assert not hosted._companies
+    assert not hosted._pools
 
 
 def _leaves(tree: Any) -> list[np.ndarray]:

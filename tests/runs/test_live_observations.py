@@ -10,7 +10,7 @@ import pytest
 from gymnasium import spaces
 
 import remanence
-from remanence.agents.configs import _network
+from remanence.agents.networks import Scale
 from remanence.gym.spaces import read_spaces
 from scripted import Corridor, curve, quiet
 
@@ -59,8 +59,9 @@ def test_nothing_of_an_observation_is_lost() -> None:
 @pytest.mark.parametrize(("max_value", "divided"), [(1, False), (255, True), (10, True)])
 def test_bytes_are_divided_by_what_their_space_allows(max_value: int, divided: bool) -> None:
     read = read_spaces(spaces.Box(0, max_value, (5, 5, 2), np.uint8), spaces.Discrete(2))
-    layers = [name for name, *_ in _network(remanence.DQN(), read, 2).summary]
-    assert (f"divided by {max_value}" in layers) == divided
+    spec = read.env_spec(tasks=1)
+    layers = remanence.DQN().hidden_layers(spec.obs, spec.obs.shape)
+    assert (layers[0] == Scale(max_value)) == divided
 
 
 @pytest.mark.parametrize("kind", ["number", "choice", "picture"])

@@ -150,9 +150,9 @@ def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFix
     path = next((tmp_path / "figure2/tabular").iterdir())
     (path / "lanes.parquet").unlink()
     smoke = get("figure2/tabular").plan("smoke").select(["TD"])
-    ((agent, lanes),) = lanes_of_run(smoke, range(3))
-    one = GroupJob(smoke, Group(0, agent, tuple(lanes), 3), "run", path / "groups" / "0000", None, 1e-9)
-    looked = make_driver(smoke, agent)
+    (lanes,) = lanes_of_run(smoke, range(3))
+    one = GroupJob(smoke, Group(0, tuple(lanes), 3), "run", path / "groups" / "0000", None, 1e-9)
+    looked = make_driver(smoke, lanes[0].config)
     looked.rounds_per_chunk = 10
     with pytest.raises(Stopped):
         live(one, looked, after(4), lambda *_: None, pytest.fail)

@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from remanence.cli import main
+from remanence.agents.base import hypers_of, program_of
 from remanence.core.errors import UserError
 from remanence.experiments import get
 from remanence.results.store import load
@@ -64,10 +65,10 @@ def test_win_shares_by_hand() -> None:
 def test_every_combination_is_tried() -> None:
     contender = get("figure3/tabular").plan("paper").contenders["PT-Q"]
     tried = settings(contender)
-    assert len(tried) == len({(one.permanent_lr, one.transient_lr) for one in tried}) == 8 * 6
+    assert len(tried) == len({hypers_of(one) for one in tried}) == 8 * 6
     cells = get("figure4").plan("paper").contenders
     assert len(cells) == 26
-    assert len({id(one.agent) for one in cells.values()}) == 6  # one program per k, and Q's
+    assert len({program_of(one.config) for one in cells.values()}) == 6  # one program per k, and Q's
 
 
 def test_seeds_that_choose_do_not_report() -> None:

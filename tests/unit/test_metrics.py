@@ -7,6 +7,7 @@ from pathlib import Path
 import jax
 import pytest
 
+from remanence.agents.base import hypers_of
 from remanence.core.prng import make_key
 from remanence.engine import life
 from remanence.engine.life import LifeConfig
@@ -68,12 +69,13 @@ CHEAP = ("figure2/tabular", "figure3/tabular", "figure4", "figure5/minatar", "fi
 def test_what_experiments_record_is_in_the_table(name: str) -> None:
     experiment = REGISTRY[name]
     plan = experiment.plan(SMOKE)
-    contender = next(iter(plan.contenders.values()))
-    setting = LifeConfig(contender.agent, plan.world, plan.stream, plan.probe(contender.agent), window=plan.window)
+    config = next(iter(plan.contenders.values())).config
+    agent = config.build(plan.spec)
+    setting = LifeConfig(agent, plan.world, plan.stream, plan.probe(agent), window=plan.window)
 
     def record() -> dict[str, jax.Array]:
-        born = life.init_life(setting, contender.hypers, make_key(0))
-        return setting.probe(life.moment(setting, born))
+        start = life.init_life(setting, hypers_of(config), make_key(0))
+        return setting.probe(life.moment(setting, start))
 
     recorded = set(jax.eval_shape(record))
     assert [one for one in recorded if not metric(one).meaning] == []

@@ -48,7 +48,7 @@ from remanence.agents.networks import (
 from remanence.agents.pt import pt_q, pt_td
 from remanence.agents.td import CONTROL, PREDICTION, Problem, q_learning, random_agent, td
 from remanence.core.errors import UserError, unknown
-from remanence.core.types import EnvSpec, Episodes, Steps
+from remanence.core.types import EnvSpec, Episodes, ObsSpec, Steps
 
 LARGE = 10  # how many times larger a large buffer is
 Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
@@ -225,7 +225,7 @@ class Deep(_Config):
         """The value networks: one, or a permanent and a transient one; on a shared trunk if there is one."""
         images = spec.obs.images
         shape = _stacked_shape(spec.obs.shape, self.frames) if images is None else images.shape[1:]
-        hidden = self._hidden_layers(spec, shape) if self.layers is None else self.layers
+        hidden = self.hidden_layers(spec.obs, shape)
         rest = (*hidden, Dense(outputs, self.output_init))
 
         def from_input(layers: tuple[Layer, ...]) -> Network:
@@ -241,14 +241,19 @@ class Deep(_Config):
             parts = single(from_input(rest))
         return parts if images is None else index_rows(parts)
 
-    def _hidden_layers(self, spec: EnvSpec, shape: tuple[int, ...]) -> tuple[Layer, ...]:
-        """Dense layers; before them one input per state for Discrete observations, and convolutions for images."""
+    def hidden_layers(self, obs: ObsSpec, shape: tuple[int, ...]) -> tuple[Layer, ...]:
+        """The layers before the output: as given, else dense ones after what the observations need.
+
+        Discrete observations become one input per state; images pass two convolutions; uint8 images are scaled to 0 … 1.
+        """
+        if self.layers is not None:
+            return self.layers
         layers: list[Layer] = []
-        if spec.obs.num_states and spec.obs.images is None:
-            layers.append(OneHot(spec.obs.num_states))
+        if obs.num_states and obs.images is None:
+            layers.append(OneHot(obs.num_states))
         else:
-            bytes_of_image = len(shape) == 3 and spec.obs.dtype == "uint8"
-            scale = self.scale or (spec.obs.max_value if bytes_of_image else 1)
+            is_uint8_image = len(shape) == 3 and obs.dtype == "uint8"
+            scale = self.scale or (obs.max_value if is_uint8_image else 1)
             if scale != 1:
                 layers.append(Scale(scale))
         if len(shape) == 3:
@@ -467,7 +472,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
         epsilon_greedy(value)
     elif name == "scale" and value is not None and not value > 0:
         raise UserError(f"observations can only be divided by a number above 0; got scale={value}")
-    elif name == "hidden" and min(value, default=1) < 1:
+    elif name == "hidden" and any(units < 1 for units in value or ()):
         raise UserError(f"a layer needs at least one unit; got hidden={value}")
     elif isinstance(value, int) and not isinstance(value, bool) and value < 1 and name != "min_batches":
         raise UserError(f"{name} must be at least 1; got {value}")

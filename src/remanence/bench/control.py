@@ -82,7 +82,7 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
 
 
 def _score_row(who: str, scores: list[float]) -> Row:
-    return Row(f"{who}: mean return, {CELL}", float(np.mean(scores)), "", spread(np.array(scores)))
+    return Row(f"{who}: mean return, {CELL}", float(np.mean(scores)), "return", spread(np.array(scores)))
 
 
 def _usual_rate(hypers: PTHypers, stream: Stream, seconds: float) -> tuple[float, list[float]]:

@@ -138,24 +138,25 @@ class LifeSizes:
     lanes: int = 4
     chunks: int = 8
     matrix: int = FULL.matrix
-    contenders: tuple[str, ...] = ()  # besides the random agent; all that have a network if none is named
+    contenders: tuple[str, ...] | None = None  # besides the random agent; None: all that have a network
 
 
 def smoke_lives(*contenders: str) -> LifeSizes:
-    """Two chunks of some contenders' lives."""
+    """A few chunks of the lives of these contenders and of the random agent."""
     return LifeSizes(SMOKE_PRESET, steps=400, lanes=2, chunks=3, matrix=SMOKE.matrix, contenders=contenders)
 
 
 def whole_lives(plan: Plan, networks: dict[str, Network], sizes: LifeSizes) -> list[Row]:
     """How fast some contenders of a plan live, which share of the machine's arithmetic they use, what the world costs."""
-    plan, where = plan.shortened(steps=sizes.steps), f"{sizes.lanes} lanes, all cores"
+    plan = plan.select(("Random", *networks)).shortened(steps=sizes.steps)
+    where = f"{sizes.lanes} lanes, all cores"
     peak = matrix_product(sizes.matrix)
     world_alone = _life_rate(plan, "Random", sizes)
     rows = [
         Row("matrix product, all cores", peak / 1e9, "GFLOP/s"),
         Row(f"Random, {where}", world_alone, "lane-steps/s", "the world and the loop around it"),
     ]
-    for name in sizes.contenders or networks:
+    for name in networks if sizes.contenders is None else sizes.contenders:
         rate, agent = _life_rate(plan, name, sizes), plan.contenders[name].agent
         state: DeepState = jax.eval_shape(agent.init, jax.random.key(0), plan.contenders[name].hypers)
         rows += [

@@ -35,7 +35,7 @@ class Sizes:
 
 
 FULL = Sizes()
-SMOKE = Sizes(lap=320, rounds=1, known=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("PT-DQN"))
+SMOKE = Sizes(lap=320, rounds=1, known=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:

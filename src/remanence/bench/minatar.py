@@ -47,7 +47,8 @@ class Sizes:
 
 
 FULL = Sizes()
-SMOKE = Sizes(lanes=8, steps=20, original_steps=50, rounds=1, games=("breakout",), lives=smoke_lives("PT-DQN"))
+# Networks take long to compile: their lives are tried by the smoke test of `jellybean`.
+SMOKE = Sizes(lanes=8, steps=20, original_steps=50, rounds=1, games=("breakout",), lives=smoke_lives())
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:

@@ -42,7 +42,7 @@ unit: $(READY)
 
 lint: style types
 
-check-fast: $(READY)  ## lint, types and unit tests, at the same time: about a minute
+check-fast: $(READY)  ## lint, types and unit tests, at the same time
 	$(MAKE) --jobs 3 --output-sync=target style types unit
 
 check: lint test  ## what a change must pass

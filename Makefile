@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: run test crash-test check lint docs docs-pictures docs-results lock clean
+.PHONY: run test crash-test check check-fast lint unit types style docs docs-pictures docs-results lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -30,10 +30,20 @@ test: $(READY)  ## the whole test suite
 crash-test: $(READY)  ## a small deep run, killed a hundred times: some minutes
 	$(BIN)/python tests/crash.py torment --kills 100
 
-lint: $(READY)
+style: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(READY)
 	$(BIN)/pyright
+
+unit: $(READY)
+	$(BIN)/python -m pytest tests/unit --numprocesses 2 --durations 10
+
+lint: style types
+
+check-fast: $(READY)  ## lint, types and unit tests, at the same time
+	$(MAKE) --jobs 3 --output-sync=target style types unit
 
 check: lint test  ## what a change must pass
 

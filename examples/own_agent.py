@@ -2,22 +2,23 @@
 
     python examples/own_agent.py
 
-An agent is a tuple of pure functions for one lane; `Driver` runs it for many seeds at once. All its memory is in the state,
-which every function takes and returns. `learn` is also called while a lane waits for others: `transition.valid` is then False, and
-the state must not change.
+A configuration is a frozen dataclass with a `name` and `build(spec)`; fields typed `PerLane` may differ between seeds that run
+together, and reach the agent as `hypers`. The agent it builds is a tuple of pure functions for one lane; the engine runs it for many
+seeds at once. All its memory is in the state, which every function takes and returns. `learn` is also called while a lane waits for
+others: `transition.valid` is then False, and the state must not change.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
 
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.agents import Agent, Hypers, pt_q, q_learning
+from remanence.agents.base import Agent, AgentConfig, PerLane, hypers_of
 from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.linear import linear, one_hot
-from remanence.core.types import Episodes, Key, Transition
+from remanence.agents.configs import PTQ, Q
+from remanence.core.types import EnvSpec, Episodes, Hypers, Key, Transition
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
 from remanence.engine.probes import episode_return
@@ -26,48 +27,59 @@ from remanence.worlds import CornerGrid
 from remanence.worlds.grids.corner import CORNER_TASKS
 
 
-def expected_sarsa(states: int, actions: int, epsilon: float) -> Agent:
+@dataclass(frozen=True)
+class ExpectedSARSA:
     """Q(s, a) ← Q(s, a) + α [ r + γ Σ_b π(b|s') Q(s', b) − Q(s, a) ], with π the ε-greedy behavior policy."""
-    behaviour = epsilon_greedy(epsilon)
 
-    def init(key: Key, hypers: Hypers) -> Array:  # noqa: ARG001
-        return jnp.zeros((states, actions))
+    lr: PerLane = 0.5
+    epsilon: float = 0.1
 
-    def act(table: Array, hypers: Hypers, obs: Array, key: Key) -> Array:
-        return behaviour(table[obs], hypers, key)
+    @property
+    def name(self) -> str:
+        return "Expected SARSA"
 
-    def learn(table: Array, hypers: Hypers, transition: Transition, key: Key) -> Array:  # noqa: ARG001
-        then = table[transition.next_obs]
-        best = then == jnp.max(then)
-        policy = (1 - epsilon) * best / jnp.sum(best) + epsilon / actions
-        target = transition.reward + transition.discount * policy @ then
-        error = target - table[transition.obs, transition.action]
-        return table.at[transition.obs, transition.action].add(jnp.where(transition.valid, hypers.lr * error, 0.0))
+    def build(self, spec: EnvSpec) -> Agent:
+        behaviour, actions = epsilon_greedy(self.epsilon), spec.num_actions
 
-    def consolidate(table: Array, hypers: Hypers, key: Key) -> Array:  # noqa: ARG001
-        return table  # nothing is done at a switch
+        def init(key: Key, hypers: Hypers) -> Array:  # noqa: ARG001
+            return jnp.zeros((spec.obs.num_states, actions))
 
-    def inspect(table: Array, obs: Array) -> dict[str, Array]:
-        return {"value": table[obs]}
+        def act(table: Array, hypers: Hypers, obs: Array, key: Key) -> Array:
+            return behaviour(table[obs], hypers, key)
 
-    return Agent(init, act, learn, consolidate, inspect)
+        def learn(table: Array, hypers: Hypers, transition: Transition, key: Key) -> Array:  # noqa: ARG001
+            next_values = table[transition.next_obs]
+            best = next_values == jnp.max(next_values)
+            policy = (1 - self.epsilon) * best / jnp.sum(best) + self.epsilon / actions
+            target = transition.reward + transition.discount * policy @ next_values
+            error = target - table[transition.obs, transition.action]
+            return table.at[transition.obs, transition.action].add(jnp.where(transition.valid, hypers.lr * error, 0.0))
+
+        def consolidate(table: Array, hypers: Hypers, key: Key, active: Array | bool) -> Array:  # noqa: ARG001
+            return table  # nothing to consolidate
+
+        def inspect(table: Array, obs: Array) -> dict[str, Array]:
+            return {"value": table[obs]}
+
+        return Agent(init, act, learn, consolidate, inspect)
 
 
 def main(episodes: int = 50, segments: int = 6, seeds: int = 10) -> dict[str, float]:
     """Mean discounted return of each agent over `segments` segments, each with one of the paper's four tasks."""
     world = CornerGrid()
     stream = Stream(CORNER_TASKS, cyclic(4, segments), Episodes(episodes), boundaries_known=True)
-    value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
-    contenders: dict[str, tuple[Agent, Any]] = {
-        "Expected SARSA": (expected_sarsa(world.num_states, world.num_actions, 0.1), Hypers(lr=0.5)),
-        "Q": (q_learning(value, behaviour), Hypers(lr=0.5)),
-        "PT-Q": (pt_q(value, behaviour), Hypers(permanent_lr=0.01, transient_lr=0.5, decay=0.0)),
-    }
+    spec = EnvSpec(world.observation, world.num_actions, stream.num_tasks, world.discount)
+    agents: list[AgentConfig] = [
+        ExpectedSARSA(),
+        Q(lr=0.5),
+        PTQ(permanent_lr=0.01, transient_lr=0.5, decay=0.0, consolidate_every=None),
+    ]
     returns = {}
-    for name, (agent, hypers) in contenders.items():
-        lives = Driver(LifeConfig(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
-        returns[name] = float(lives.record["return"].mean())
-        print(f"{name}: {returns[name]:+.3f} per episode")
+    for config in agents:
+        driver = Driver(LifeConfig(config.build(spec), world, stream, episode_return()))
+        outcome = driver.run([hypers_of(config)] * seeds, range(seeds))
+        returns[config.name] = float(outcome.record["discounted_return"].mean())
+        print(f"{config.name}: {returns[config.name]:+.3f} per episode")
     return returns
 
 

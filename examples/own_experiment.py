@@ -17,16 +17,15 @@ from pathlib import Path
 import altair as alt
 import numpy as np
 
-from remanence.agents import Hypers, pt_q, q_learning
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.linear import linear, one_hot
+from remanence.agents.configs import PTQ, Q
 from remanence.core.types import Episodes
 from remanence.engine.probes import episode_return
-from remanence.experiments.base import Contender, Experiment, Plan, shrink
+from remanence.experiments.base import Experiment
 from remanence.report.figures import Line, learning_curves
 from remanence.results.claims import Claim, claim, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
+from remanence.runs.plan import Contender, Plan, shrink
 from remanence.runs.progress import messages
 from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
@@ -38,22 +37,17 @@ RETURN = "discounted_return"
 def plan() -> Plan:
     """Everything that determines the results, except seeds."""
     world = CornerGrid(size=5)
-    value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
-    form = {"features": "one-hot", "behaviour": "epsilon-greedy 0.1"}
     return Plan(
         world=world,
         stream=Stream(np.eye(4, dtype=np.float32), cyclic(4, 12), Episodes(50), boundaries_known=False),
         contenders={
-            "Q": Contender(q_learning(value, behaviour), Hypers(lr=0.5), form, {"lr": (0.1, 0.3, 0.5)}),
+            "Q": Contender(Q(lr=0.5), {"lr": (0.1, 0.3, 0.5)}),
             "PT-Q": Contender(
-                pt_q(value, behaviour, consolidate_every=Episodes(10)),
-                Hypers(permanent_lr=0.01, transient_lr=0.5, decay=0.5),
-                {**form, "consolidates": "every 10 episodes"},
+                PTQ(permanent_lr=0.01, transient_lr=0.5, decay=0.5, consolidate_every=Episodes(10)),
                 {"permanent_lr": (0.01, 0.1), "transient_lr": (0.3, 0.5)},
             ),
         },
         probe=lambda _: episode_return(),
-        truth="none needed",
         seeds=30,
         max_steps=500_000,
     )

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from remanence.results.store import Results
     from remanence.runs.plan import Plan
 
-BENCHMARKS = ("prediction", "control", "theory", "deep", "jellybean", "minatar")
 TUNING_FROM = 1000
 
 
@@ -329,17 +328,18 @@ class Bench:
 
     what: Positional[str] = "prediction"
     """which benchmark: prediction, control, theory, deep, jellybean or minatar"""
+    smoke: bool = False
+    """only try that it works: tiny sizes, a few seconds, numbers that mean nothing"""
     json: bool = False
     """print JSON instead of a table"""
 
     def execute(self) -> None:
-        from importlib import import_module
-
+        from remanence.bench import BENCHMARKS, run
         from remanence.bench.measure import render
 
         if self.what not in BENCHMARKS:
             raise unknown("benchmark", self.what, BENCHMARKS)
-        report = import_module(f"remanence.bench.{self.what}").run(messages().print)
+        report = run(self.what, messages().print, self.smoke)
         if self.json:
             print_json(report.to_json())
         else:

@@ -117,8 +117,8 @@ def live(
         env: a function that makes the environment, or its name for `gymnasium.make`; several of them for `Switches`. Every seed has
             environments of its own; the parts of a synchronous vector environment serve one seed each.
         stream: the number of steps, if nothing changes; else `Drift` or `Switches`.
-        seeds: the number of seeds, or the seeds themselves; 1 if not given, or the number of parts of a vector environment. The same
-            seeds give the same bits for the same number of parallel seeds.
+        seeds: the number of seeds, or the seeds themselves; 1 if not given, or the number of parts of a vector environment. The
+            same seeds give the same bits for the same number of parallel seeds.
         window: steps per point of a curve; about a hundred points if not given.
         discount: γ. We bootstrap on truncation, not on termination.
         adapter: wraps every environment after it was made; for several environments whose spaces differ.

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from remanence.agents import AT_SWITCH, Agent, Hypers, pt_q, q_learning, random_agent
+from remanence.agents import AT_SWITCH, Agent, pt_q, q_learning, random_agent
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.linear import Features, linear, one_hot, row_and_column
 from remanence.agents.ring import size
@@ -175,7 +175,9 @@ def test_buffer_that_is_not_cleared_is_consolidated_again() -> None:
 def test_linear_features_serve_control_too() -> None:
     features: Features = row_and_column(6)
     agent = q_learning(linear(features, outputs=4), GREEDY)
-    weights = agent.learn(agent.init(make_key(0), Hypers(lr=0.5)), Hypers(lr=0.5), transition(7, 2, 1.0, 8), make_key(0))
+    weights = agent.learn(
+        agent.init(make_key(0), Hypers(lr=0.5)), Hypers(lr=0.5), transition(7, 2, 1.0, 8), make_key(0)
+    )
     np.testing.assert_array_equal(
         weights.sum(axis=0), [0, 0, 1.0, 0]
     )  # half a step on the row's and the column's weight
@@ -207,7 +209,9 @@ def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:
 
 def test_consolidating_before_the_episode_is_one_episode_early() -> None:
     """`lead` 1 consolidates when (episode + 1) % k = 0, as the released code does."""
-    maps = live(pt(Episodes(3, lead=1)), Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)).record["maps"]["permanent"]  # after each episode
+    maps = live(pt(Episodes(3, lead=1)), Hypers(permanent_lr=0.5, transient_lr=0.5, decay=0.5)).record["maps"][
+        "permanent"
+    ]  # after each episode
     moved = np.abs(np.diff(maps, axis=1)).max(axis=(0, 2, 3)) > 0
     # seen after episode e (from 0), a change means a consolidation before it: e = 2, 5, 8, …
     np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SPAN * SEGMENTS, 3))

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from remanence.cli import main
 from remanence.agents.base import hypers_of
+from remanence.cli import main
 from remanence.core.prng import make_key
 from remanence.core.tree_utils import tree_nbytes
 from remanence.experiments import get

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from remanence.cli import main
 from remanence.agents.base import hypers_of, program_of
+from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.experiments import get
 from remanence.results.store import load

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
@@ -47,7 +48,7 @@ def test_every_agent_is_built_from_the_spec_of_an_environment(name: str) -> None
     config = config_named(name)
     agent = config.build(spec)
     state = agent.init(jax.random.key(0), hypers_of(config))
-    values = agent.inspect(agent.policy_state(state), np.int16(3))["value"]
+    values = agent.inspect(agent.policy_state(state), jnp.int16(3))["value"]
     outputs = {"TD": 1, "TD-reset": 1, "PT-TD": 1, "DQN-multihead": 8}
     assert values.shape == (outputs.get(name, 4),)
 
@@ -130,7 +131,7 @@ def test_optax_transformations_are_told_apart_by_what_they_close_over() -> None:
 
 def _other(value: Any, name: str) -> Any:
     """Another value that the same field accepts."""
-    by_name = {
+    by_name: dict[str, Any] = {
         "features": Table() if isinstance(value, RowAndColumn) or value != Table() else RowAndColumn(5),
         "consolidate_every": Steps(12_345),
         "optimizer": "sgd" if value != "sgd" else "adam",
@@ -151,6 +152,7 @@ def _other(value: Any, name: str) -> Any:
         return (
             not value if value is not None else (True if name in ("clear_replay", "reset_optimizer", "cache") else 77)
         )
+    assert isinstance(value, int | float), name
     return value + 1 if isinstance(value, int) else value / 2 + 0.001
 
 
@@ -161,9 +163,7 @@ def _hash(plan: Plan) -> str:
 @pytest.mark.parametrize("name", [name for name, one in REGISTRY.items() if not one.run_of and not one.sweep_of])
 def test_any_field_of_any_agent_decides_the_name_of_a_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The directory of a run is named by a hash: a run of another configuration is never taken for this one."""
-    monkeypatch.setattr(
-        "remanence.runs.describe.metrics_of", lambda plan: ["return"]
-    )  # the same for all: not what is asked here
+    monkeypatch.setattr("remanence.runs.describe.metrics_of", lambda _: ["return"])  # not what is asked here
     plan = REGISTRY[name].plan("smoke")
     base = _hash(plan)
     for agent, contender in plan.contenders.items():

@@ -19,7 +19,7 @@ def test_every_metric_by_hand() -> None:
     measured = continual_metrics(CURVE, ORDER, lower=False, baseline=RESET)
     assert measured.performance == pytest.approx([CURVE.mean()])
     assert measured.jumpstart == pytest.approx([(0.0 + 0.5) / 2])
-    # Means of five episodes reach 0.9 after episode 9 of the second segment (0.9 needs all five at 1) and 7 of the third.
+    # Means of five episodes reach 0.9 after episode 9 of the second segment (no 0 among them) and 6 of the third (one 0.5).
     assert measured.recovery == pytest.approx([(9 + 6) / 2])
     assert measured.forgetting == pytest.approx([1.0 - 0.5])  # task 0 was left at 1 and comes back at 0.5
     assert measured.transfer == pytest.approx([(CURVE[0, 10:20].mean() + CURVE[0, 20:].mean()) / 2])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -10,11 +12,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remanence.agents import ring as rings
-from remanence.agents.replay import IMPLICIT, SEPARATE, Frame, codec, draw, draw_distinct, make_replay
+from remanence.agents.replay import IMPLICIT, SEPARATE, Frame, Replay, codec, draw, draw_distinct, make_replay
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 
 CAPACITY, SHAPE = 7, (2, 3)
+
+
+@cache
+def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Replay:
+    """A replay memory whose functions are compiled: made once for all examples."""
+    replay = make_replay(
+        np.zeros(SHAPE, dtype),
+        {"number": np.int32(0)},
+        capacity,
+        frames,
+        next_obs_storage=next_obs_storage,
+        cached=np.float32(0),
+    )
+    return replay._replace(add=jax.jit(replay.add), read=jax.jit(replay.read))
 
 
 def filled(
@@ -27,14 +43,7 @@ def filled(
 ):
     """A ring after episodes of these lengths, and what a list would hold: (stack, next stack, number, last) of each transition."""
     rng = np.random.default_rng(sum(lengths))
-    replay = make_replay(
-        np.zeros(SHAPE, dtype),
-        {"number": np.int32(0)},
-        capacity,
-        frames,
-        next_obs_storage=next_obs_storage,
-        cached=np.float32(0),
-    )
+    replay = memory(frames, dtype, capacity, next_obs_storage)
     ring, boundaries_known, number = replay.begin(), [], 0
     for length in lengths:
         seen = [rng.integers(0, 2, SHAPE).astype(dtype) for _ in range(length + 1)]
@@ -57,7 +66,8 @@ def filled(
 def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dtype: type) -> None:
     """All of them, oldest first. Frames from before the episode are zero. So are those that the ring has lost, and that is told."""
     replay, ring, boundaries_known = filled(frames, lengths, dtype)
-    read = replay.read(ring, jnp.arange(len(boundaries_known)))
+    kept_now = len(boundaries_known)
+    read = jax.tree.map(lambda leaf: np.asarray(leaf)[:kept_now], replay.read(ring, jnp.arange(CAPACITY)))
     assert read.extras["number"].tolist() == [number for _, _, number, _ in boundaries_known]
     before = [t for length in lengths for t in range(length)][-CAPACITY:]
     assert read.valid.tolist() == [min(t, frames - 1) <= age for age, t in enumerate(before)]

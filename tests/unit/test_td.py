@@ -7,16 +7,12 @@ import numpy as np
 import pytest
 from jax import Array
 
-from conftest import GRID, TASKS, TD, TD_RESET, brute_force_values, key_stub, same, transition
+from conftest import TD, TD_RESET, key_stub, same, transition
 from remanence.agents import AT_SWITCH, Hypers, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
 from remanence.agents.td import PREDICTION, td_update
-from remanence.core.types import Episodes, Transition
-from remanence.engine.lanes import Driver
-from remanence.engine.life import LifeConfig
-from remanence.engine.probes import value_maps
-from remanence.streams import Stream
+from remanence.core.types import Transition
 
 TWO = td(linear(one_hot(2)), uniform(4))
 HYPERS = Hypers(lr=jnp.float32(0.5))
@@ -70,13 +66,3 @@ def test_reset_starts_anew_and_plain_td_goes_on() -> None:
 def test_inspect_tells_the_value() -> None:
     belief: Array = TWO.inspect(jnp.array([[1.0], [3.0]]), jnp.int32(1))["value"]
     assert belief.tolist() == [3]
-
-
-def test_td_finds_the_true_values() -> None:
-    """In one lasting task, with a small step size, the mean estimate of many lives reaches the Bellman solution."""
-    task = Stream(TASKS[2:3], (0,), Episodes(8_000), boundaries_known=True)
-    program = Driver(LifeConfig(TD, GRID, task, value_maps(TD, np.arange(25))))
-    believed = program.run([Hypers(lr=0.02)] * 16, range(16)).record["value"][..., 0]  # [lanes, episodes, states]
-    learned = believed[:, 3_000:].mean(axis=(0, 1))
-    np.testing.assert_allclose(learned, brute_force_values(TASKS[2], GRID.discount), atol=0.01)
-    assert np.abs(believed[:, 0].mean(axis=0) - learned).max() > 0.3  # it had something to learn

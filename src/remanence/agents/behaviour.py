@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -11,15 +11,15 @@ from jax import Array
 
 from remanence.core.errors import UserError
 from remanence.core.prng import randint
-from remanence.core.types import Hypers, Key
+from remanence.core.types import Key
 
-Behaviour: TypeAlias = Callable[[Array, Hypers, Key], Array]  # (values [outputs], hypers, key) -> action []
+Behaviour: TypeAlias = Callable[[Array, Any, Key], Array]  # (values [outputs], hypers, key) -> action []
 
 
 def uniform(actions: int) -> Behaviour:
     """Every action equally likely, whatever the values: the policy evaluated in the paper's prediction experiments."""
 
-    def behave(values: Array, hypers: Hypers, key: Key) -> Array:
+    def behave(values: Array, hypers: Any, key: Key) -> Array:
         del values, hypers
         return randint(key, actions)
 
@@ -31,7 +31,7 @@ def epsilon_greedy(epsilon: float) -> Behaviour:
     if not 0.0 <= epsilon <= 1.0:
         raise UserError(f"epsilon must be in [0, 1]; got {epsilon}")
 
-    def behave(values: Array, hypers: Hypers, key: Key) -> Array:
+    def behave(values: Array, hypers: Any, key: Key) -> Array:
         del hypers
         k_explore, k_choose = jax.random.split(key)
         candidates = (values == jnp.max(values)) | (jax.random.uniform(k_explore) < epsilon)

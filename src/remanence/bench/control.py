@@ -8,32 +8,50 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from remanence.agents import Hypers
-from remanence.bench.measure import Report, Row, peak_memory
+from remanence.agents.base import hypers_of
+from remanence.bench.measure import Report, Row, memory_row, spread
 from remanence.core import backend
+from remanence.core.types import Hypers
 from remanence.experiments import get
 from remanence.experiments.base import PAPER
+from remanence.experiments.base import SMOKE as SMOKE_PRESET
 from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON, GRID, SWAPPED_REWARDS
 from remanence.experiments.figure4 import cell_name
 from remanence.runs.jobs import lanes_of_sweep, make_driver
+from remanence.streams import Stream
 
-SEEDS = range(1000, 1030)
-SLICE_SECONDS = 10.0
+FIRST_SEED = 1000  # the tuning seeds of a sweep
 PERIOD, DECAY = 10, 0.5  # the cell whose lives are also lived step by step
+CELL = cell_name(PERIOD, DECAY)
 
 
-def run(progress: Callable[[str], None]) -> Report:
+@dataclass(frozen=True)
+class Sizes:
+    """How much of the figure is run."""
+
+    preset: str = PAPER
+    contenders: tuple[str, ...] = ()  # all if none is named
+    seeds: int = 30
+    slice_seconds: float = 10.0  # how long the usual loop runs; at least one life
+
+
+FULL = Sizes()
+SMOKE = Sizes(SMOKE_PRESET, contenders=(CELL,), seeds=2, slice_seconds=0.0)
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """Lives every lane of the sweep behind Figure 4 once: some minutes."""
-    plan = get("figure4").plan(PAPER)
-    hypers = plan.contenders[cell_name(PERIOD, DECAY)].hypers
-    assert isinstance(hypers, Hypers)
+    plan = get("figure4").plan(sizes.preset)
+    plan = plan.select(sizes.contenders or plan.contenders)
+    hypers = hypers_of(plan.contenders[CELL].config)
     steps, lanes, scores = 0, 0, []
     started = time.monotonic()
-    for agent, group in lanes_of_sweep(plan, SEEDS):
-        driver = make_driver(plan, agent)
+    for group in lanes_of_sweep(plan, range(FIRST_SEED, FIRST_SEED + sizes.seeds)):
+        driver = make_driver(plan, group[0].config)
         progress(f"{group[0].contender}: {len(group)} lanes")
         for some in driver.iter_finished(
             [lane.hypers for lane in group], [lane.seed for lane in group], at_once=plan.lanes_at_once
@@ -41,50 +59,45 @@ def run(progress: Callable[[str], None]) -> Report:
             for number, outcome in some.items():
                 steps += int(outcome.steps)
                 lanes += 1
-                if group[number].contender == cell_name(PERIOD, DECAY) and group[number].hypers == hypers:
+                if group[number].contender == CELL and group[number].hypers == hypers:
                     scores.append(float(outcome.record["curves"][DISCOUNTED_RETURN].mean()))
     seconds = time.monotonic() - started
     progress("the usual loop, for a few seconds")
-    rate, usual_scores = _usual_rate(hypers)
-    peak = peak_memory()
-    rows = [
-        Row("cores", backend.cores(), ""),
-        Row("engine: whole grid", seconds, "s", f"{lanes} lanes, compiling included"),
-        Row("engine: steps", steps, "steps"),
-        Row("engine", steps / seconds, "steps/s", "compiling included"),
-        Row("usual loop", rate, "steps/s", "one core"),
-        Row("usual loop: whole grid", steps / rate / 3600, "h", "from its rate on a slice"),
-        Row("engine / usual loop", steps / seconds / rate, "×"),
-        Row(f"engine: mean return, {cell_name(PERIOD, DECAY)}", float(np.mean(scores)), "", _spread(scores)),
-        Row(
-            f"usual loop: mean return, {cell_name(PERIOD, DECAY)}",
-            float(np.mean(usual_scores)),
-            "",
-            _spread(usual_scores),
-        ),
-    ]
-    if peak is not None:
-        rows.append(Row("memory, peak of the process", peak / 2**20, "MiB"))
-    return Report("control", rows)
+    rate, usual_scores = _usual_rate(hypers, plan.stream, sizes.slice_seconds)
+    return Report(
+        "control",
+        [
+            Row("cores", backend.cores(), ""),
+            Row("engine: whole grid", seconds, "s", f"{lanes} lanes, compiling included"),
+            Row("engine: steps", steps, "steps"),
+            Row("engine", steps / seconds, "steps/s", "compiling included"),
+            Row("usual loop", rate, "steps/s", "one core"),
+            Row("usual loop: whole grid", steps / rate / 3600, "h", "from its rate on a slice"),
+            Row("engine / usual loop", steps / seconds / rate, "×"),
+            _score_row("engine", scores),
+            _score_row("usual loop", usual_scores),
+            *memory_row(),
+        ],
+    )
 
 
-def _spread(scores: list[float]) -> str:
-    if len(scores) < 2:
-        return f"{len(scores)} lane"
-    return f"standard error {np.std(scores, ddof=1) / np.sqrt(len(scores)):.4f}, {len(scores)} lanes"
+def _score_row(who: str, scores: list[float]) -> Row:
+    return Row(f"{who}: mean return, {CELL}", float(np.mean(scores)), "return", spread(np.array(scores)))
 
 
-def _usual_rate(hypers: Hypers) -> tuple[float, list[float]]:
+def _usual_rate(hypers: Hypers, stream: Stream, seconds: float) -> tuple[float, list[float]]:
     """Steps per second of the usual loop, and the mean return of each life it lived."""
     started, steps, scores = time.perf_counter(), 0, []
-    while time.perf_counter() - started < SLICE_SECONDS:
-        lived, score = _life(hypers, seed=len(scores))
+    while not scores or time.perf_counter() - started < seconds:
+        lived, score = _life(
+            hypers, len(scores), stream.segments * stream.segment_length.count, stream.segment_length.count
+        )
         steps += lived
         scores.append(score)
     return steps / (time.perf_counter() - started), scores
 
 
-def _life(hypers: Hypers, seed: int, episodes: int = 500, segment_length: int = 50) -> tuple[int, float]:
+def _life(hypers: Hypers, seed: int, episodes: int, segment_length: int) -> tuple[int, float]:
     """One life of PT-Q (paper, Algorithm 2), step by step."""
     rng = np.random.default_rng(seed)
     permanent, transient = np.zeros((GRID.num_states, 4)), np.zeros((GRID.num_states, 4))

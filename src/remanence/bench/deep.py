@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,27 +17,40 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import Agent, Hypers
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.composition import separate_networks, shared_trunk, single
-from remanence.agents.dqn import DECAY, Consolidation, DeepState, OnConsolidate, Training, deep_agent
-from remanence.agents.networks import Network, mlp, stacked
-from remanence.agents.td import CONTROL
-from remanence.bench.measure import Report, Row, peak_memory
+from remanence.agents.base import hypers_of
+from remanence.agents.configs import DQN, PTDQN, Deep
+from remanence.agents.dqn import DeepState
+from remanence.agents.networks import Dense, sequence
+from remanence.bench.measure import Report, Row, memory_row
 from remanence.core.tree_utils import tree_nbytes
-from remanence.core.types import Key, ObsSpec, Steps, TimeStep
+from remanence.core.types import EnvSpec, Key, ObsSpec, Steps, TimeStep
 from remanence.engine.lanes import Driver, Progress
 from remanence.engine.life import LifeConfig
-from remanence.experiments.base import Plan
-from remanence.experiments.deep import control_head, rooms_trunk
+from remanence.experiments import figure5_jellybean
+from remanence.experiments.base import SMOKE as SMOKE_PRESET
+from remanence.experiments.deep import CONTROL_HEAD, rooms_trunk
 from remanence.runs.jobs import make_driver
+from remanence.runs.plan import Plan
 from remanence.streams import Stream
 from remanence.worlds import TWO_ROOMS_TASKS, Rooms, World, two_rooms
 
-LANES, BATCH = 4, 64
-STEPS, ROUND = 1200, 50
-CHUNKS = 8
-MATRIX = 2048
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How long the lives are that are timed, and in how many lanes."""
+
+    lanes: int = 4
+    steps: int = 1200
+    round_steps: int = 50
+    matrix: int = 2048  # rows and columns of the product that says what the machine can do
+    contestants: tuple[str, ...] = ()  # all if none is named
+
+
+FULL = Sizes()
+SMOKE = Sizes(lanes=2, steps=120, round_steps=10, matrix=64, contestants=("DQN, Jelly Bean size", "PT-DQN, two rooms"))
+ROUNDS_PER_CHUNK = 4
 
 
 @dataclass(frozen=True)
@@ -46,7 +59,7 @@ class Noise(World):
 
     bits: int = 363
     discount: float = 0.9
-    num_actions = 4
+    num_actions: int = 4
 
     @property
     def observation(self) -> ObsSpec:
@@ -61,92 +74,93 @@ class Noise(World):
         return state, TimeStep(seen, task + action, jnp.float32(self.discount), jnp.bool_(False))
 
 
-def run(progress: Callable[[str], None]) -> Report:
+@dataclass(frozen=True)
+class Contestant:
+    """An agent in a world."""
+
+    world: World
+    config: Deep
+
+    @property
+    def spec(self) -> EnvSpec:
+        return EnvSpec(self.world.observation, self.world.num_actions)
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """About two minutes."""
     progress("matrix product")
-    peak = matrix_product()
-    rows = [Row(f"matrix product {MATRIX}×{MATRIX}, all cores", peak / 1e9, "GFLOP/s")]
-    jelly, rooms, noise = mlp((1452,), (256, 128, 64), 4), two_rooms(), Noise()
-    training = Training("adam", BATCH, replay=8000, target_every=200, frames=4)
-    trunk = rooms_trunk(rooms.observation.shape[-1])
-    head = control_head(trunk.output[0], rooms.num_actions)
-    small = stacked(trunk, head)
-    here = Training("adam", BATCH, replay=100_000, target_every=200)
-    frame, view = np.zeros(noise.bits, bool), np.zeros(rooms.obs_shape, bool)
-    behaviour, plain, split = (
-        epsilon_greedy(0.1),
-        Hypers(lr=1e-4),
-        Hypers(permanent_lr=1e-7, transient_lr=1e-3, decay=0.75),
-    )
-    forgetting, absorbing = (
-        OnConsolidate(DECAY, False, False),
-        Consolidation(buffer=STEPS, in_order=True, max_batches=None),
-    )
-    cached = Consolidation(buffer=STEPS, in_order=True, max_batches=None, cache=True)
-    both = separate_networks(jelly, jelly)
-    contestants = (
-        ("DQN, Jelly Bean size", noise, deep_agent(CONTROL, single(jelly), behaviour, frame, training), plain, jelly),
-        (
-            "PT-DQN, Jelly Bean size",
-            noise,
-            deep_agent(CONTROL, both, behaviour, frame, training, forgetting, absorbing, Steps(STEPS)),
-            split,
-            jelly,
-        ),
-        (
-            "PT-DQN, Jelly Bean size, V^P cached",
-            noise,
-            deep_agent(CONTROL, both, behaviour, frame, training, forgetting, cached, Steps(STEPS)),
-            split,
-            jelly,
-        ),
-        (
-            "DQN, two rooms",
-            rooms,
-            deep_agent(CONTROL, single(stacked(trunk, head)), behaviour, view, here),
-            plain,
-            small,
-        ),
-        (
-            "PT-DQN, two rooms",
-            rooms,
-            deep_agent(
-                CONTROL, shared_trunk(trunk, head), behaviour, view, here, OnConsolidate(), absorbing, Steps(STEPS)
-            ),
-            split,
-            small,
-        ),
-    )
-    for name, world, agent, hypers, network in contestants:
+    peak = matrix_product(sizes.matrix)
+    rows = [Row(f"matrix product {sizes.matrix}×{sizes.matrix}, all cores", peak / 1e9, "GFLOP/s")]
+    for name, contestant in _contestants(sizes.steps).items():
+        if sizes.contestants and name not in sizes.contestants:
+            continue
         progress(name)
-        seconds, weight = _step_seconds(world, agent, hypers)
-        work = useful_operations(network)
+        seconds, weight = _step_seconds(contestant, sizes)
+        work = useful_operations(contestant.config, contestant.spec)
         rows += [
-            Row(f"{name}: a step of a lane", 1e3 * seconds, "ms", f"{LANES} lanes"),
+            Row(f"{name}: a step of a lane", 1e3 * seconds, "ms", f"{sizes.lanes} lanes"),
             Row(f"{name}: useful work", work / 1e6, "MFLOP", f"{work / seconds / 1e9:.3g} GFLOP/s"),
             Row(f"{name}: share of the matrix product", 100 * work / seconds / peak, "%"),
             Row(f"{name}: memory of a lane", weight / 2**20, "MiB"),
         ]
-    memory = peak_memory()
-    if memory is not None:
-        rows.append(Row("memory, peak of the process", memory / 2**20, "MiB"))
-    return Report("deep", rows)
+    return Report("deep", [*rows, *memory_row()])
 
 
-def whole_lives(plan: Plan, networks: dict[str, Network]) -> list[Row]:
+def _contestants(steps: int) -> dict[str, Contestant]:
+    """DQN and PT-DQN with the networks of Jelly Bean World and of the two rooms; they consolidate after `steps` steps."""
+    rooms, noise = two_rooms(), Noise()
+    jelly: dict[str, Any] = {
+        "layers": figure5_jellybean.layers(0.5),
+        "output_init": "small",
+        "replay": 8000,
+        "frames": 4,
+    }
+    small: dict[str, Any] = {"trunk": rooms_trunk(), "layers": CONTROL_HEAD, "output_init": "small", "replay": 100_000}
+    chosen: dict[str, Any] = {**figure5_jellybean.CHOSEN, "consolidate_every": steps}
+    return {
+        "DQN, Jelly Bean size": Contestant(noise, DQN(lr=1e-4, **jelly)),
+        "PT-DQN, Jelly Bean size": Contestant(noise, PTDQN(**jelly, **chosen, cache=False)),
+        "PT-DQN, Jelly Bean size, V^P cached": Contestant(noise, PTDQN(**jelly, **chosen)),
+        "DQN, two rooms": Contestant(rooms, DQN(lr=1e-4, **small)),
+        "PT-DQN, two rooms": Contestant(rooms, PTDQN(**small, **chosen, reinit=True)),
+    }
+
+
+@dataclass(frozen=True)
+class LifeSizes:
+    """How long whole lives of an experiment are timed."""
+
+    preset: str
+    steps: int = 10_000  # of each life, of which the first chunks are run
+    lanes: int = 4
+    chunks: int = 8
+    matrix: int = FULL.matrix
+    contenders: tuple[str, ...] | None = None  # besides the random agent; None: all that have a network
+
+
+def smoke_lives(*contenders: str) -> LifeSizes:
+    """A few chunks of the lives of these contenders and of the random agent."""
+    return LifeSizes(SMOKE_PRESET, steps=400, lanes=2, chunks=3, matrix=SMOKE.matrix, contenders=contenders)
+
+
+def whole_lives(plan: Plan, names: Sequence[str], sizes: LifeSizes) -> list[Row]:
     """How fast some contenders of a plan live, which share of the machine's arithmetic they use, what the world costs."""
-    peak = matrix_product()
-    rows = [Row("matrix product, all cores", peak / 1e9, "GFLOP/s")]
-    world_alone = _life_rate(plan, "Random")
-    rows.append(
-        Row(f"Random, {LANES} lanes, all cores", world_alone, "lane-steps/s", "the world and the loop around it")
-    )
-    for name, network in networks.items():
-        rate, agent = _life_rate(plan, name), plan.contenders[name].agent
-        state: DeepState = jax.eval_shape(agent.init, jax.random.key(0), plan.contenders[name].hypers)
+    plan = plan.select(("Random", *names)).shortened(steps=sizes.steps)
+    where = f"{sizes.lanes} lanes, all cores"
+    peak = matrix_product(sizes.matrix)
+    world_alone = _life_rate(plan, "Random", sizes)
+    rows = [
+        Row("matrix product, all cores", peak / 1e9, "GFLOP/s"),
+        Row(f"Random, {where}", world_alone, "lane-steps/s", "the world and the loop around it"),
+    ]
+    for name in names if sizes.contenders is None else sizes.contenders:
+        rate, config = _life_rate(plan, name, sizes), plan.contenders[name].config
+        assert isinstance(config, Deep)
+        state: DeepState = jax.eval_shape(config.build(plan.spec).init, jax.random.key(0), hypers_of(config))
+        work = useful_operations(config, plan.spec)
         rows += [
-            Row(f"{name}, {LANES} lanes, all cores", rate, "lane-steps/s"),
-            Row(f"{name}: share of the matrix product", 100 * rate * useful_operations(network) / peak, "%"),
+            Row(f"{name}, {where}", rate, "lane-steps/s"),
+            Row(f"{name}: share of the matrix product", 100 * rate * work / peak, "%"),
             Row(f"{name}: share of the time that is the world's", 100 * rate / world_alone, "%", "at most"),
             Row(
                 f"{name}: replay memory of a lane",
@@ -158,22 +172,25 @@ def whole_lives(plan: Plan, networks: dict[str, Network]) -> list[Row]:
     return rows
 
 
-def _life_rate(plan: Plan, name: str) -> float:
+def _life_rate(plan: Plan, name: str, sizes: LifeSizes) -> float:
     """Steps of all lanes per second in the best chunk after the first ones."""
-    contender = plan.contenders[name]
-    driver = make_driver(plan, contender.agent)
+    config = plan.contenders[name].config
+    driver = make_driver(plan, config)
     driver.rounds_per_chunk = 1
-    batch = driver.begin([contender.hypers] * LANES, range(LANES))
+    batch = driver.begin([hypers_of(config)] * sizes.lanes, range(sizes.lanes))
     rates = []
-    for _ in range(CHUNKS):
+    for _ in range(sizes.chunks):
         before, started = batch.progress.steps, time.perf_counter()
         batch.advance()
         rates.append((batch.progress.steps - before) / (time.perf_counter() - started))
     return max(rates[2:])
 
 
-def useful_operations(network: Network) -> float:
+def useful_operations(config: Deep, spec: EnvSpec) -> float:
     """Floating point operations of one update: two forward passes, all weights' gradients, all hidden layers' gradients."""
+    shape = (*spec.obs.shape[:-1], spec.obs.shape[-1] * config.frames)
+    output = Dense(config.outputs(spec), config.output_init)
+    network = sequence((*config.trunk, *config.hidden_layers(spec.obs, shape), output), shape)
     per_layer = [
         int(np.prod(shape[:-1]))
         * (count - shape[-1])  # how often its matrix is applied, times the matrix without the bias
@@ -183,9 +200,9 @@ def useful_operations(network: Network) -> float:
     return 2.0 * BATCH * (4 * sum(per_layer) - per_layer[0])
 
 
-def matrix_product() -> float:
+def matrix_product(size: int) -> float:
     """Operations per second of a large product, one on each device at the same time."""
-    matrix = np.random.default_rng(0).normal(size=(MATRIX, MATRIX)).astype(np.float32)
+    matrix = np.random.default_rng(0).normal(size=(size, size)).astype(np.float32)
     devices = jax.devices()
     placed = [jax.device_put(matrix, device) for device in devices]
     product = jax.jit(jnp.matmul)
@@ -196,20 +213,21 @@ def matrix_product() -> float:
         started = time.perf_counter()
         jax.block_until_ready([product(one, one) for one in placed])
         best = min(best, time.perf_counter() - started)
-    return len(devices) * 2.0 * MATRIX**3 / best
+    return len(devices) * 2.0 * size**3 / best
 
 
-def _step_seconds(world: Any, agent: Agent, hypers: Any) -> tuple[float, float]:
+def _step_seconds(contestant: Contestant, sizes: Sizes) -> tuple[float, float]:
     """Seconds of the whole machine per step of one lane, in the best of the later chunks, and bytes per lane."""
+    world, agent, hypers = contestant.world, contestant.config.build(contestant.spec), hypers_of(contestant.config)
     tasks = TWO_ROOMS_TASKS[:1] if isinstance(world, Rooms) else np.zeros(1, np.float32)
-    stream = Stream(tasks, (0,), Steps(STEPS), boundaries_known=True)
-    driver = Driver(LifeConfig(agent, world, stream, lambda moment: moment.tally.reward, window=STEPS), ROUND)
-    driver.rounds_per_chunk = 4
+    stream = Stream(tasks, (0,), Steps(sizes.steps), boundaries_known=True)
+    life = LifeConfig(agent, world, stream, lambda moment: moment.tally.reward, window=sizes.steps)
+    driver = Driver(life, sizes.round_steps, rounds_per_chunk=ROUNDS_PER_CHUNK)
     times: list[tuple[float, int]] = []
 
     def note(progress: Progress) -> None:
         times.append((time.perf_counter(), progress.steps))
 
-    driver.run([hypers] * LANES, list(range(LANES)), note)
+    driver.run([hypers] * sizes.lanes, list(range(sizes.lanes)), note)
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(times[1:])]
     return 1.0 / max(rates), tree_nbytes(jax.eval_shape(agent.init, jax.random.key(0), hypers))

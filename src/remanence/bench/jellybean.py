@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from remanence.bench.deep import whole_lives
+from remanence.bench.deep import LifeSizes, smoke_lives, whole_lives
 from remanence.bench.measure import Lap, Report, Row, race
 from remanence.experiments import get
 from remanence.experiments.base import RELEASED
-from remanence.experiments.figure5_jellybean import network
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds
+from remanence.worlds.jellybean.hosted import JellyBeanWorld
 
-LAP, ROUNDS = 3_200, 24  # steps of a straight walk, timed so many times
-KNOWN = 100_000  # steps to and fro
-CALLS = 2_000  # of one step each, for some lanes
 # A straight walk samples so many patches each time it comes to new terrain, after so many steps.
 PATCHES, EVERY = 10, 32
-LIFE = 10_000
 UP, DOWN = 0, 3
 
 
-def run(progress: Callable[[str], None]) -> Report:
+@dataclass(frozen=True)
+class Sizes:
+    """How far the walks go and how often they are timed."""
+
+    lap: int = 3_200  # steps of a straight walk
+    rounds: int = 24
+    known: int = 100_000  # steps to and fro, a multiple of 2 · `turn`
+    turn: int = 500  # steps before the walk to and fro turns
+    calls: int = 2_000  # of one step each; a multiple of 100
+    lanes: tuple[int, ...] = (1, 4, 30)  # of such a call
+    lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED))
+
+
+FULL = Sizes()
+SMOKE = Sizes(lap=320, rounds=1, known=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """About two minutes."""
     rows = []
     progress("compiling")
@@ -34,11 +48,11 @@ def run(progress: Callable[[str], None]) -> Report:
         progress(name)
         world = JellyBeanWorlds(rules, [7])
         before, begun = _weight(world), int(world.time[0])
-        results = race({"new": lambda world=world: _lap(world, np.full(LAP, UP))}, ROUNDS)
+        results = race({"new": lambda world=world: _lap(world, np.full(sizes.lap, UP))}, sizes.rounds)
         grown = (_weight(world) - before) / (int(world.time[0]) - begun)
-        to_and_fro = np.tile(np.repeat([DOWN, UP], 500), KNOWN // 1000)
+        to_and_fro = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.known // (2 * sizes.turn))
         _lap(world, to_and_fro)
-        results |= race({"known": lambda world=world, way=to_and_fro: _lap(world, way)}, ROUNDS)
+        results |= race({"known": lambda world=world, way=to_and_fro: _lap(world, way)}, sizes.rounds)
         new, known = results["new"].rate_per_core, results["known"].rate_per_core
         proposals = new * PATCHES * rules.iterations / EVERY
         rows += [
@@ -47,12 +61,12 @@ def run(progress: Callable[[str], None]) -> Report:
             Row(f"{name}: known terrain", known, "steps/s", f"with all views of {rules.view} × {rules.view}"),
             Row(f"{name}: memory of new terrain", grown * 1e6 / 2**20, "MiB", "per million steps of a straight walk"),
         ]
-    for lanes in (1, 4, 30):
-        rows.append(Row(f"one call of {lanes} lanes over known terrain", 1e6 * _call_seconds(lanes), "µs"))
+    for lanes in sizes.lanes:
+        rows.append(Row(f"one call of {lanes} lanes over known terrain", 1e6 * _call_seconds(lanes, sizes.calls), "µs"))
     progress("whole lives")
-    plan = get("figure5/jellybean").plan(RELEASED).shortened(steps=LIFE)
-    rows += whole_lives(plan, {name: network(plan.world, width, 4) for name, width in (("PT-DQN", 0.5), ("DQN", 1.0))})  # type: ignore[arg-type]
-    return Report("jellybean", rows)
+    plan = get("figure5/jellybean").plan(sizes.lives.preset)
+    assert isinstance(plan.world, JellyBeanWorld)
+    return Report("jellybean", [*rows, *whole_lives(plan, ("PT-DQN", "DQN"), sizes.lives)])
 
 
 def _lap(world: JellyBeanWorlds, way: np.ndarray) -> Lap:
@@ -64,12 +78,12 @@ def _weight(world: JellyBeanWorlds) -> int:
     return sum(array.nbytes for array in world.state().values())
 
 
-def _call_seconds(lanes: int) -> float:
+def _call_seconds(lanes: int, calls: int) -> float:
     """Of the fastest hundred calls in a row."""
     worlds = JellyBeanWorlds(PRESETS["released"], range(1, lanes + 1))
-    actions = np.tile(np.repeat([[UP], [DOWN]], 10, axis=0), (CALLS // 20, lanes))
+    actions = np.tile(np.repeat([[UP], [DOWN]], 10, axis=0), (calls // 20, lanes))
     best = np.inf
-    for hundred in np.split(actions, CALLS // 100):
+    for hundred in np.split(actions, calls // 100):
         started = time.process_time()
         for action in hundred:
             worlds.step(action)

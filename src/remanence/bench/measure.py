@@ -28,6 +28,8 @@ class Report:
 
     name: str
     rows: list[Row]
+    remark: str = ""
+    """what a reader must know to judge the numbers"""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -35,7 +37,7 @@ class Report:
 
 def render(report: Report) -> Table:
     """The report as a table for the terminal."""
-    table = Table(title=f"benchmark: {report.name}")
+    table = Table(title=f"benchmark: {report.name}", caption=report.remark or None)
     table.add_column("what")
     table.add_column("value", justify="right")
     table.add_column("unit")
@@ -107,6 +109,19 @@ def _best(laps: list[Timed]) -> Result:
         seconds=fastest.seconds,
         scores=np.concatenate(list(distinct.values())),
     )
+
+
+def spread(scores: np.ndarray) -> str:
+    """How sure the mean of these scores is, in words."""
+    if len(scores) < 2:
+        return f"{len(scores)} lane"
+    return f"standard error {np.std(scores, ddof=1) / np.sqrt(len(scores)):.4f}, {len(scores)} lanes"
+
+
+def memory_row(note: str = "") -> list[Row]:
+    """The peak of this process as one row; none where the system does not say."""
+    peak = peak_memory()
+    return [] if peak is None else [Row("memory, peak of the process", peak / 2**20, "MiB", note)]
 
 
 def peak_memory() -> float | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from remanence.bench.deep import whole_lives
+from remanence.bench.deep import LifeSizes, smoke_lives, whole_lives
 from remanence.bench.measure import Lap, Report, Result, Row, race
 from remanence.core import backend
 from remanence.core.errors import UserError
@@ -26,37 +27,50 @@ from remanence.core.tree_utils import tree_where
 from remanence.core.types import Key
 from remanence.experiments import get
 from remanence.experiments.base import PAPER
-from remanence.experiments.figure5_minatar import FILTERS, network
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames
 from remanence.worlds.minatar.game import NUM_ACTIONS
 
-LANES, STEPS = 512, 500
-ORIGINAL_STEPS = 5_000
-ROUNDS = 5
-LIFE = 10_000
 STREAM = "breakout, freeway and space invaders"
 
 
-def run(progress: Callable[[str], None]) -> Report:
+@dataclass(frozen=True)
+class Sizes:
+    """How many lanes and steps a lap has, and how often laps are timed."""
+
+    lanes: int = 512
+    steps: int = 500
+    original_steps: int = 5_000
+    rounds: int = 5
+    games: tuple[str, ...] = tuple(GAMES)  # each alone
+    lives: LifeSizes = field(default_factory=lambda: LifeSizes(PAPER))
+
+
+FULL = Sizes()
+# Networks take long to compile: their lives are tried by the smoke test of `jellybean`.
+SMOKE = Sizes(lanes=8, steps=20, original_steps=50, rounds=1, games=("breakout",), lives=smoke_lives())
+
+
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """About three minutes."""
     if importlib.util.find_spec("minatar") is None:
         raise UserError("this benchmark compares with the original: `pip install minatar` first")
     ours: dict[str, Callable[[], Lap]] = {}
-    for game in GAMES:
+    for game in sizes.games:
         progress(f"{game}: compiles")
-        ours[game] = _compiled(MinAtar(game, ramping=False), jnp.zeros(LANES, jnp.int32))
+        ours[game] = _compiled(MinAtar(game, ramping=False), jnp.zeros(sizes.lanes, jnp.int32), sizes.steps)
     progress(f"{STREAM}: compiles")
     stream = MinAtarGames(ramping=False)
-    ours[STREAM] = _compiled(stream, jnp.arange(LANES) % len(stream.games))
-    theirs = {f"original {game}": partial(_original, game) for game in GAMES}
+    ours[STREAM] = _compiled(stream, jnp.arange(sizes.lanes) % len(stream.games), sizes.steps)
+    compared = dict.fromkeys((*sizes.games, *stream.games))
+    theirs = {f"original {game}": partial(_original, game, sizes.original_steps) for game in compared}
     progress("race")
-    results = race({**ours, **theirs}, ROUNDS)
+    results = race({**ours, **theirs}, sizes.rounds)
 
     rows = [Row("cores", backend.cores(), "")]
-    for game in GAMES:
+    for game in sizes.games:
         engine, original = results[game], results[f"original {game}"]
         rows += [
-            Row(f"{game}: engine, {LANES} lanes", engine.rate, "steps/s", _reward(engine)),
+            Row(f"{game}: engine, {sizes.lanes} lanes", engine.rate, "steps/s", _reward(engine)),
             Row(f"{game}: original", original.rate, "steps/s", f"one core; {_reward(original)}"),
             Row(f"{game}: engine / original", engine.rate / original.rate, "×"),
         ]
@@ -66,14 +80,12 @@ def run(progress: Callable[[str], None]) -> Report:
         Row("the same: engine / original", results[STREAM].rate * usual, "×"),
     ]
     progress("whole lives")
-    plan = get("figure5/minatar").plan(PAPER).shortened(steps=LIFE)
-    widths = {"PT-DQN": 0.5, "DQN": 1.0, "DQN-large-buffer": 1.0}
-    nets = {name: network(stream, FILTERS, width, NUM_ACTIONS) for name, width in widths.items()}
-    return Report("minatar", [*rows, *whole_lives(plan, nets)])
+    plan = get("figure5/minatar").plan(sizes.lives.preset)
+    return Report("minatar", [*rows, *whole_lives(plan, ("PT-DQN", "DQN", "DQN-large-buffer"), sizes.lives)])
 
 
-def _compiled(world: Any, games: Array) -> Callable[[], Lap]:
-    """A lap of `STEPS` steps in all lanes, spread over all devices."""
+def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:
+    """A lap of so many steps in all lanes, one per entry of `games`, spread over all devices."""
     mesh, by_lane = Mesh(np.array(jax.devices()), (LANE_AXIS,)), PartitionSpec(LANE_AXIS)
 
     def lane(key: Key, game: Array) -> tuple[Array, Array]:
@@ -85,34 +97,34 @@ def _compiled(world: Any, games: Array) -> Callable[[], Lap]:
             obs = jnp.where(seen.last, first_obs, seen.obs)
             return (tree_where(seen.last, first_state, state), obs, total + seen.reward), None
 
-        (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(STEPS))
-        return total / STEPS, obs  # if nobody asked for it, the observation would not be made
+        (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(steps))
+        return total / steps, obs  # if nobody asked for it, the observation would not be made
 
     program = jax.jit(
         jax.shard_map(jax.vmap(lane), mesh=mesh, check_vma=False, in_specs=(by_lane, by_lane), out_specs=by_lane)
     )
-    keys = jax.random.split(make_key(0), LANES)
+    keys = jax.random.split(make_key(0), len(games))
 
     def lap() -> Lap:
-        return Lap(LANES * STEPS, np.asarray(program(keys, games)[0]))
+        return Lap(len(games) * steps, np.asarray(program(keys, games)[0]))
 
     lap()  # compiles
     return lap
 
 
-def _original(game: str) -> Lap:
+def _original(game: str, steps: int) -> Lap:
     from minatar import Environment
 
     env, rng = Environment(game, difficulty_ramping=False), np.random.default_rng()
     env.reset()
     total = 0.0
-    for action in rng.integers(NUM_ACTIONS, size=ORIGINAL_STEPS).tolist():
+    for action in rng.integers(NUM_ACTIONS, size=steps).tolist():
         reward, ended = env.act(action)
         total += reward
         if ended:
             env.reset()
         env.state()
-    return Lap(ORIGINAL_STEPS, np.array([total / ORIGINAL_STEPS]))
+    return Lap(steps, np.array([total / steps]))
 
 
 def _reward(result: Result) -> str:

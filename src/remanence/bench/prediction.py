@@ -21,106 +21,115 @@ from functools import partial
 import jax
 import numpy as np
 
-from remanence.agents import Hypers
+from remanence.agents.base import AgentConfig, hypers_of
+from remanence.agents.configs import PTTD, TD
 from remanence.bench import native, stepwise
-from remanence.bench.measure import Lap, Report, Result, Row, peak_memory, race, timed
+from remanence.bench.measure import Lap, Report, Result, Row, memory_row, peak_memory, race, spread, timed
 from remanence.core import backend
-from remanence.core.types import Hypers
 from remanence.engine.lanes import Driver
 from remanence.experiments import get
-from remanence.experiments.base import PAPER, Contender, Plan
+from remanence.experiments.base import PAPER
+from remanence.experiments.base import SMOKE as SMOKE_PRESET
 from remanence.experiments.prediction import CURRENT
 from remanence.runs.jobs import make_driver, settings
+from remanence.runs.plan import Contender, Plan
 from remanence.worlds import CornerGrid
 from remanence.worlds.true_values import Truth, corner_grid_truth
 
-MIN_LANES = 2_000  # of a sweep
-ROUNDS = 3
-SLICE_SECONDS = 0.9  # how long a step-by-step script runs in each round
+
+@dataclass(frozen=True)
+class Sizes:
+    """How long the lives are, how many there are, how often they are timed."""
+
+    preset: str = PAPER
+    min_lanes: int = 2_000  # of a sweep
+    rounds: int = 3
+    slice_seconds: float = 0.9  # how long a step-by-step script runs in each round; at least one life
+
+
+FULL = Sizes()
+SMOKE = Sizes(SMOKE_PRESET, min_lanes=1, rounds=1, slice_seconds=0.0)
 
 ENGINE, CURVE, NATIVE, USUAL, LEAN = "engine", "engine, one curve", "Numba", "NumPy, usual", "NumPy, lean"
 
 
 @dataclass(frozen=True)
 class Lanes:
-    """Hyper-parameters and seed of every lane, and which of them have the hyper-parameters of the figure."""
+    """Configuration and seed of every lane, and which of them are the figure's."""
 
-    hypers: list[Hypers]
+    configs: list[AgentConfig]
     seeds: list[int]
     chosen: np.ndarray  # [lanes]
 
 
-def _sweep(contender: Contender) -> Lanes:
-    """All combinations of the step sizes the paper searched, with seeds enough for `MIN_LANES` lanes."""
+def _sweep(contender: Contender, min_lanes: int) -> Lanes:
+    """All combinations of the step sizes the paper searched, with seeds enough for `min_lanes` lanes."""
     combinations = settings(contender)
-    return _repeat(contender, combinations, seeds=-(-MIN_LANES // len(combinations)))
+    return _repeat(contender, combinations, seeds=-(-min_lanes // len(combinations)))
 
 
-def _repeat(contender: Contender, combinations: list[Hypers], seeds: int) -> Lanes:
-    hypers = [hypers for hypers in combinations for _ in range(seeds)]
-    chosen = np.array([one == contender.hypers for one in hypers])
-    return Lanes(hypers, [seed for _ in combinations for seed in range(seeds)], chosen)
+def _repeat(contender: Contender, combinations: list[AgentConfig], seeds: int) -> Lanes:
+    configs = [config for config in combinations for _ in range(seeds)]
+    chosen = np.array([config == contender.config for config in configs])
+    return Lanes(configs, [seed for _ in combinations for seed in range(seeds)], chosen)
 
 
-def run(progress: Callable[[str], None]) -> Report:
+def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     """Measures everything in one go, in about a minute."""
-    plan = get("figure2/tabular").plan(PAPER)
+    plan = get("figure2/tabular").plan(sizes.preset)
     versions = f"{platform.machine()}, jax {jax.__version__}, NumPy {np.__version__}"
     rows = [Row("cores", backend.cores(), "", versions)]
-    before = peak_memory()
+    before = peak_memory() or 0.0
     for name in ("TD", "PT-TD"):
-        rows += _measure(plan, name, progress)
-    after = peak_memory()
-    if before is not None and after is not None:
-        rows.append(
-            Row("memory, peak of the process", after / 2**20, "MiB", f"{before / 2**20:.0f} before the first run")
-        )
-    return Report("prediction", rows)
+        rows += _measure(plan, name, progress, sizes)
+    return Report("prediction", [*rows, *memory_row(f"{before / 2**20:.0f} before the first run")])
 
 
-def _measure(plan: Plan, name: str, progress: Callable[[str], None]) -> list[Row]:
+def _measure(plan: Plan, name: str, progress: Callable[[str], None], sizes: Sizes) -> list[Row]:
     assert isinstance(plan.world, CornerGrid)
     contender, truth = plan.contenders[name], corner_grid_truth(plan.world, plan.stream.tasks)
-    many, few = _sweep(contender), _repeat(contender, [contender.hypers], plan.seeds)
-    driver = make_driver(plan, contender.agent)
+    many, few = _sweep(contender, sizes.min_lanes), _repeat(contender, [contender.config], plan.seeds)
+    driver = make_driver(plan, contender.config)
     tables = native.tabulate(plan.world, plan.stream, truth)
-    loop = native.compile_loop(consolidates=isinstance(contender.hypers, Hypers))
+    loop = native.compile_loop(consolidates=isinstance(contender.config, PTTD))
     seeds = itertools.count()
     contestants = {
         ENGINE: partial(_engine_lap, driver, many),
         CURVE: partial(_engine_lap, driver, few),
         NATIVE: partial(_native_lap, loop, tables, many),
-        USUAL: partial(_script_lap, plan, truth, contender, stepwise.USUAL, seeds),
-        LEAN: partial(_script_lap, plan, truth, contender, stepwise.LEAN, seeds),
+        USUAL: partial(_script_lap, plan, truth, contender, stepwise.USUAL, seeds, sizes.slice_seconds),
+        LEAN: partial(_script_lap, plan, truth, contender, stepwise.LEAN, seeds, sizes.slice_seconds),
     }
     first = {}
     for label in (ENGINE, CURVE, NATIVE):
         progress(f"{name}: compiling, {label}")
         first[label] = timed(contestants[label]).seconds
     progress(f"{name}: racing {' · '.join(contestants)}")
-    best = race(contestants, ROUNDS)
+    best = race(contestants, sizes.rounds)
     lanes = {ENGINE: len(many.seeds), CURVE: len(few.seeds), NATIVE: len(many.seeds)}
     return [*_speed_rows(name, best, first, lanes), *_ratio_rows(name, best), *_score_rows(name, best)]
 
 
 def _engine_lap(driver: Driver, lanes: Lanes) -> Lap:
-    outcome = driver.run(lanes.hypers, lanes.seeds)
-    return Lap(int(outcome.steps.sum(dtype=np.int64)), outcome.record[CURRENT][lanes.chosen].mean(axis=1))
+    outcome = driver.run([hypers_of(config) for config in lanes.configs], lanes.seeds)
+    return Lap(int(outcome.steps.sum(dtype=np.int64)), outcome.record["curves"][CURRENT][lanes.chosen].mean(axis=1))
 
 
 def _native_lap(loop: native.Loop, tables: native.Tables, lanes: Lanes) -> Lap:
-    rates = np.array([_step_sizes(hypers) for hypers in lanes.hypers], np.float32)
+    rates = np.array([_step_sizes(config) for config in lanes.configs], np.float32)
     steps, errors = loop(tables, rates[:, 0], rates[:, 1], np.array(lanes.seeds, np.uint64))
     return Lap(int(steps.sum()), errors[lanes.chosen, :, 0].mean(axis=1))
 
 
-def _script_lap(plan: Plan, truth: Truth, contender: Contender, style: stepwise.Style, seeds: Iterator[int]) -> Lap:
-    """Whole lives, one after the other, for about `SLICE_SECONDS`."""
+def _script_lap(
+    plan: Plan, truth: Truth, contender: Contender, style: stepwise.Style, seeds: Iterator[int], seconds: float
+) -> Lap:
+    """Whole lives, one after the other, for about so many seconds; at least one."""
     assert isinstance(plan.world, CornerGrid)
-    permanent_lr, transient_lr = _step_sizes(contender.hypers)
-    deadline, steps, scores = time.perf_counter() + SLICE_SECONDS, 0, []
-    while time.perf_counter() < deadline:
-        if isinstance(contender.hypers, Hypers):
+    permanent_lr, transient_lr = _step_sizes(contender.config)
+    deadline, steps, scores = time.perf_counter() + seconds, 0, []
+    while not scores or time.perf_counter() < deadline:
+        if isinstance(contender.config, PTTD):
             agent = stepwise.PTTD(style, plan.world.num_states, permanent_lr, transient_lr)
         else:
             agent = stepwise.TD(style, plan.world.num_states, transient_lr)
@@ -130,13 +139,13 @@ def _script_lap(plan: Plan, truth: Truth, contender: Contender, style: stepwise.
     return Lap(steps, np.array(scores))
 
 
-def _step_sizes(hypers: Hypers) -> tuple[float, float]:
+def _step_sizes(config: AgentConfig) -> tuple[float, float]:
     """The permanent step size (TD has none: 0) and the other one."""
-    if isinstance(hypers, Hypers):
-        return 0.0, float(hypers.lr)
-    assert isinstance(hypers, Hypers)
-    assert hypers.decay == 0.0, "the loops written by hand reset the transient part"
-    return float(hypers.permanent_lr), float(hypers.transient_lr)
+    if isinstance(config, TD):
+        return 0.0, config.lr
+    assert isinstance(config, PTTD)
+    assert config.decay == 0.0, "the loops written by hand reset the transient part"
+    return config.permanent_lr, config.transient_lr
 
 
 def _speed_rows(name: str, best: dict[str, Result], first: dict[str, float], lanes: dict[str, int]) -> list[Row]:
@@ -162,8 +171,7 @@ def _ratio_rows(name: str, best: dict[str, Result]) -> list[Row]:
 
 
 def _score_rows(name: str, best: dict[str, Result]) -> list[Row]:
-    def row(label: str, scores: np.ndarray) -> Row:
-        note = f"standard error {scores.std(ddof=1) / np.sqrt(len(scores)):.4f}, {len(scores)} lanes"
-        return Row(f"{name}: {label}", float(scores.mean()), "RMSVE", note)
-
-    return [row(label, result.scores) for label, result in best.items()]
+    return [
+        Row(f"{name}: {label}, error", float(result.scores.mean()), "RMSVE", spread(result.scores))
+        for label, result in best.items()
+    ]

@@ -98,7 +98,8 @@ class Plan:
         segment_length = min(self.stream.segment_length.count, max(steps, 1))
         if steps < 1 or steps % segment_length or steps // segment_length > self.stream.segments:
             raise UserError(
-                f"--steps must be at most {segment_length}, or a multiple of it up to {segment_length * self.stream.segments}; got {steps}"
+                f"--steps must be at most {segment_length}, or a multiple of it up to "
+                f"{segment_length * self.stream.segments}; got {steps}"
             )
         return steps // segment_length, segment_length
 

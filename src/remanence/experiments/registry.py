@@ -1,0 +1,45 @@
+"""Every experiment by its name. A new module of experiments is listed here."""
+
+from __future__ import annotations
+
+from remanence.core.errors import unknown
+from remanence.experiments import (
+    appendix_sensitivity,
+    appendix_task_diameter,
+    appendix_values,
+    figure2,
+    figure2_deep,
+    figure3,
+    figure3_rooms,
+    figure4,
+    figure5_jellybean,
+    figure5_minatar,
+)
+from remanence.experiments.base import Experiment
+from remanence.experiments.from_file import is_file, load_file
+
+REGISTRY: dict[str, Experiment] = {
+    experiment.name: experiment
+    for module in (
+        figure2,
+        figure2_deep,
+        figure3,
+        figure3_rooms,
+        figure4,
+        figure5_jellybean,
+        figure5_minatar,
+        appendix_values,
+        appendix_sensitivity,
+        appendix_task_diameter,
+    )
+    for experiment in module.EXPERIMENTS
+}
+
+
+def get(name: str) -> Experiment:
+    """The experiment of that name, or in that file; or an error that names the nearest one."""
+    if is_file(name):
+        return load_file(name)
+    if name not in REGISTRY:
+        raise unknown("experiment", name, REGISTRY)
+    return REGISTRY[name]

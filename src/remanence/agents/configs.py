@@ -50,6 +50,7 @@ from remanence.agents.td import CONTROL, PREDICTION, Problem, q_learning, random
 from remanence.core.errors import UserError, unknown
 from remanence.core.types import EnvSpec, Episodes, ObsSpec, Steps
 
+TABLE = Table()
 LARGE = 10  # how many times larger a large buffer is
 Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
 Optimizer = str | optax.GradientTransformation
@@ -83,7 +84,7 @@ class TD(_Config):
     """TD learning of the uniformly random policy's values, linear in features; a table by default (paper, §2)."""
 
     lr: PerLane = 0.1
-    features: FeatureConfig = Table()
+    features: FeatureConfig = TABLE
     reset: bool = False
     """whether the weights are reinitialised at every known task boundary"""
 
@@ -103,7 +104,7 @@ class PTTD(_Config):
     transient_lr: PerLane = 0.1
     decay: PerLane = 0.0
     """what is left of the transient weights after a consolidation (λ)"""
-    features: FeatureConfig = Table()
+    features: FeatureConfig = TABLE
     consolidate_every: Interval = None
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
     buffer: int | None = None
@@ -125,7 +126,7 @@ class Q(_Config):
 
     lr: PerLane = 0.1
     epsilon: float = 0.1
-    features: FeatureConfig = Table()
+    features: FeatureConfig = TABLE
     reset: bool = False
     """whether the weights are reinitialised at every known task boundary"""
 
@@ -149,7 +150,7 @@ class PTQ(_Config):
     consolidate_every: Interval = 1_000
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
     epsilon: float = 0.1
-    features: FeatureConfig = Table()
+    features: FeatureConfig = TABLE
     buffer: int | None = None
     """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
     clear_buffer: bool = True

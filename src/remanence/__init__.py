@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from remanence.live_env import live, load_results
     from remanence.streams import Drift, Stationary, Switches
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # Agents in your own environment; imported on first use.
 _ELSEWHERE = {

@@ -26,6 +26,7 @@ from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBean, preset
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
+from remanence.worlds.jellybean.pictures import walk_to_the_nearest
 
 RATE = "reward_rate"
 COLLECTED = "collected_"  # + kind of item: number collected since the beginning
@@ -169,7 +170,7 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
         **_curves(results, "Jelly Bean World"),
         "items": items_per_task(results, COLLECTED),
         **value_fields(results, "PT-DQN"),
-        "world": world_scene(preset(PAPER if results.preset == PAPER else RELEASED)),
+        "world": world_scene(walk_to_the_nearest(preset(PAPER if results.preset == PAPER else RELEASED))),
     }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import altair as alt
 import numpy as np
 import polars as pl
@@ -9,7 +11,9 @@ import polars as pl
 from remanence.report.figures import colour
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
-from remanence.worlds.jellybean import JellyBean, JellyBeanWorlds
+
+if TYPE_CHECKING:
+    from remanence.worlds.jellybean.pictures import Walk
 
 KINDS = ("blue", "red")  # items whose values are drawn
 PARTS = {"permanent": "permanent", "transient": "transient", "value": "their sum"}
@@ -49,37 +53,24 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
     return alt.vconcat(*panels, spacing=8).properties(title=title)
 
 
-def world_scene(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int = 32) -> alt.TopLevelMixin:
-    """The world around an agent that walks to the nearest item, with its path and its view."""
-    world, path = JellyBeanWorlds(rules, [seed]), [(0, 0)]
-    for _ in range(steps):
-        world.step(np.array([_towards_the_nearest(world.views[0], len(path))]))
-        path.append((int(world.places[0, 0]), int(world.places[0, 1])))
-    x, y = path[-1]
-    side = 2 * radius + 1
-    codes, _ = world.terrain(0, x - radius, y - radius, side, side)
-    items = [
-        {"x": int(i) - radius, "y": int(j) - radius, "kind": rules.items[codes[i, j] - 1].name}
-        for i, j in np.argwhere(codes)
-    ]
-    trodden = [
-        {"x": a - x, "y": b - y, "step": n} for n, (a, b) in enumerate(path) if max(abs(a - x), abs(b - y)) <= radius
-    ]
+def world_scene(walk: Walk) -> alt.TopLevelMixin:
+    """The world around an agent that has walked to the nearest item, with its path and its view."""
+    radius, side = walk.radius, 2 * walk.radius + 1
     axis = {"axis": None, "scale": alt.Scale(domain=[-radius - 0.5, radius + 0.5], nice=False)}
     along, up = alt.X("x:Q", **axis), alt.Y("y:Q", **axis)
-    names = [item.name for item in rules.items]
+    names = list(walk.kinds)
     pixels = 420 / side
     squares = (
-        alt.Chart(alt.Data(values=items))
+        alt.Chart(alt.Data(values=list(walk.items)))
         .mark_square(size=pixels**2, opacity=1)
         .encode(x=along, y=up, color=alt.Color("kind:N", title="item", scale=alt.Scale(domain=names, range=names)))
     )
     way = (
-        alt.Chart(alt.Data(values=trodden))
+        alt.Chart(alt.Data(values=list(walk.path)))
         .mark_line(color="#999999", strokeWidth=1.5)
         .encode(x=along, y=up, order="step:Q")
     )
-    seen, reach = rules.vision_range + 0.5, {"x": 0, "y": 0}
+    seen, reach = walk.vision_range + 0.5, {"x": 0, "y": 0}
     window = (
         alt.Chart(alt.Data(values=[{"x": -seen, "x2": seen, "y": -seen, "y2": seen}]))
         .mark_rect(fillOpacity=0, stroke="black", strokeWidth=1.5)
@@ -91,23 +82,10 @@ def world_scene(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int =
         .encode(x=along, y=up)
     )
     title = alt.TitleParams(
-        "Jelly Bean World, seed 3",
-        subtitle=[f"after {steps} steps towards the nearest item; the frame is the agent's view"],
+        f"Jelly Bean World, seed {walk.seed}",
+        subtitle=[f"after {walk.steps} steps towards the nearest item; the frame is the agent's view"],
     )
     return alt.layer(way, squares, window, agent).properties(width=420, height=420, title=title)
-
-
-def _towards_the_nearest(view: np.ndarray, turn: int) -> int:
-    """Up, left, right or down to the nearest visible item; alternately up and right if there is none."""
-    middle = len(view) // 2
-    found = np.argwhere(view) - middle
-    found = found[np.abs(found).sum(axis=1) > 0]
-    if not len(found):
-        return 0 if turn % 2 else 2
-    dx, dy = found[np.abs(found).sum(axis=1).argmin()]
-    if abs(dx) > abs(dy):
-        return 2 if dx > 0 else 1
-    return 0 if dy > 0 else 3
 
 
 def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixin]:

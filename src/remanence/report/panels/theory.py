@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.table import Table
 
-from remanence.theory.checks import Check
+if TYPE_CHECKING:
+    from remanence.theory.checks import Check
 
 COLUMNS = ("theorem", "statement", "computed", "residual", "holds", "remark")
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.world import JellyBeanWorlds
 
 UNKNOWN, PROVISIONAL, FLOOR, PATH, AGENT = (128, 128, 128), (64, 64, 64), (0, 0, 0), (150, 130, 60), (255, 255, 255)
@@ -59,3 +61,49 @@ def view_text(codes: np.ndarray, names: Sequence[str]) -> str:
 def _enlarged(cells: np.ndarray, pixels: int) -> np.ndarray:
     """Cells by x and y upwards as an image with rows from the top."""
     return np.flip(cells.swapaxes(0, 1), axis=0).repeat(pixels, axis=0).repeat(pixels, axis=1)
+
+
+class Walk(NamedTuple):
+    """Where a walk has led: positions are relative to the agent."""
+
+    seed: int
+    steps: int
+    radius: int
+    """how far around the agent items and path are listed"""
+    vision_range: int
+    kinds: tuple[str, ...]
+    items: tuple[dict[str, Any], ...]  # x, y, kind
+    path: tuple[dict[str, Any], ...]  # x, y, step
+
+
+def walk_to_the_nearest(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int = 32) -> Walk:
+    """A walk that always goes to the nearest item in view."""
+    world, path = JellyBeanWorlds(rules, [seed]), [(0, 0)]
+    for _ in range(steps):
+        world.step(np.array([_towards_the_nearest(world.views[0], len(path))]))
+        path.append((int(world.places[0, 0]), int(world.places[0, 1])))
+    x, y = path[-1]
+    side = 2 * radius + 1
+    codes, _ = world.terrain(0, x - radius, y - radius, side, side)
+    items = (
+        {"x": int(i) - radius, "y": int(j) - radius, "kind": rules.items[codes[i, j] - 1].name}
+        for i, j in np.argwhere(codes)
+    )
+    near = (
+        {"x": a - x, "y": b - y, "step": n} for n, (a, b) in enumerate(path) if max(abs(a - x), abs(b - y)) <= radius
+    )
+    kinds = tuple(item.name for item in rules.items)
+    return Walk(seed, steps, radius, rules.vision_range, kinds, tuple(items), tuple(near))
+
+
+def _towards_the_nearest(view: np.ndarray, turn: int) -> int:
+    """Up, left, right or down to the nearest visible item; alternately up and right if there is none."""
+    middle = len(view) // 2
+    found = np.argwhere(view) - middle
+    found = found[np.abs(found).sum(axis=1) > 0]
+    if not len(found):
+        return 0 if turn % 2 else 2
+    dx, dy = found[np.abs(found).sum(axis=1).argmin()]
+    if abs(dx) > abs(dy):
+        return 2 if dx > 0 else 1
+    return 0 if dy > 0 else 3

@@ -203,13 +203,6 @@ class Deep(_Config):
     problem: ClassVar[Problem] = CONTROL
 
     @property
-    def name(self) -> str:
-        raise NotImplementedError
-
-    def build(self, spec: EnvSpec) -> Agent:
-        raise NotImplementedError
-
-    @property
     def training(self) -> Training:
         return Training(
             self.optimizer,

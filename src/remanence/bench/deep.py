@@ -79,7 +79,7 @@ class Contestant:
     """An agent in a world."""
 
     world: World
-    config: Deep
+    config: DQN | PTDQN
 
     @property
     def spec(self) -> EnvSpec:
@@ -155,7 +155,7 @@ def whole_lives(plan: Plan, names: Sequence[str], sizes: LifeSizes) -> list[Row]
     ]
     for name in names if sizes.contenders is None else sizes.contenders:
         rate, config = _life_rate(plan, name, sizes), plan.contenders[name].config
-        assert isinstance(config, Deep)
+        assert isinstance(config, DQN | PTDQN)
         state: DeepState = jax.eval_shape(config.build(plan.spec).init, jax.random.key(0), hypers_of(config))
         work = useful_operations(config, plan.spec)
         rows += [

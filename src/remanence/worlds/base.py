@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Any
 
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from jax import Array
 from remanence.core.types import Key, ObsSpec, Task, TimeStep, WorldState
 
 
-class World:
+class World(abc.ABC):
     """What every world derives from: a frozen dataclass of static shape. What differs between tasks comes in as `task`.
 
     The loop resets a world: after a time step with `last` it calls `reset`. A world that must do so itself, because only it
@@ -27,12 +28,12 @@ class World:
     """no step ever ends an episode, so nothing is prepared to begin another"""
     resets_itself: bool = False
 
+    @abc.abstractmethod
     def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]:
         """The beginning of an episode: its state, and the first observation."""
-        raise NotImplementedError
 
-    def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]: ...
 
 
 class HostedWorld(World):
@@ -44,23 +45,23 @@ class HostedWorld(World):
     def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]:
         return self.step_active(key, state, action, task, jnp.bool_(True))
 
+    @abc.abstractmethod
     def step_active(
         self, key: Key, state: WorldState, action: Array, task: Task, active: Array
     ) -> tuple[WorldState, TimeStep]:
         """A step of a lane that is active; a lane that waits must leave its part outside of the program as it is."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def save(self, states: Any) -> dict[str, np.ndarray]:
         """The parts outside of the program, as named arrays."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def load(self, states: Any, saved: dict[str, np.ndarray]) -> Any:
         """The same states, with their parts made from what `save` gave."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def drop(self, states: Any) -> None:
         """Deletes the parts of lanes that are done."""
-        raise NotImplementedError
 
 
 def state_numbers(count: int, images: np.ndarray | None = None) -> ObsSpec:

@@ -111,7 +111,8 @@ def deep_agent(
     """An agent that learns from batches of stored transitions.
 
     Args:
-        parts: the value networks; `single(network)` for TD and DQN, whose hyper-parameters are `TDHypers`, else `PTHypers`.
+        parts: the value networks; `single(network)` for TD and DQN, which have the hyperparameter `lr`; else `permanent_lr`,
+            `transient_lr` and `decay`.
         example_obs: [*obs] an observation of the world.
         on_consolidate: what is given up whenever the agent consolidates; None: nothing.
         consolidation: how the permanent part is trained then.

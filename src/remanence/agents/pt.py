@@ -48,7 +48,7 @@ def pt_td(
     buffer: int | None = None,
     consolidate_every: ConsolidateEvery = AT_SWITCH,
 ) -> Agent:
-    """PT-TD (Algorithm 1), and its general form: any rhythm of consolidation, any decay. See `permanent_transient`."""
+    """PT-TD (Algorithm 1), and its general form: any consolidation interval, any decay. See `permanent_transient`."""
     return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every)
 
 
@@ -60,7 +60,7 @@ def pt_q(
     consolidate_every: ConsolidateEvery = AT_SWITCH,
     clear: bool = True,
 ) -> Agent:
-    """PT-Q-learning: semi-continual (Algorithm 3) at told switches, continual (Algorithm 2) in any other rhythm."""
+    """PT-Q-learning: semi-continual (Algorithm 3) at known task boundaries, continual (Algorithm 2) every k episodes or steps."""
     return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, consolidate_every, clear)
 
 
@@ -80,7 +80,7 @@ def permanent_transient(
         value: the form of both parts.
         example_obs: [*obs] tells the buffer what it will hold.
         buffer: how many visits are kept for consolidation, the newest ones if there are more; None for all, in a table.
-        rhythm: when to consolidate; at observed switches, or every k episodes or steps.
+        consolidate_every: at known task boundaries, or every k episodes or steps.
         clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
     """
     visits = (

@@ -64,12 +64,12 @@ def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) 
 
 
 def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
-    """TD learning; with `reset`, the weights start anew at every switch the agent is told of."""
+    """TD learning; with `reset`, the weights are reinitialised at every known task boundary."""
     return _learner(PREDICTION, value, behaviour, reset)
 
 
 def q_learning(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:
-    """Q-learning; with `reset`, the weights start anew at every switch the agent is told of."""
+    """Q-learning; with `reset`, the weights are reinitialised at every known task boundary."""
     return _learner(CONTROL, value, behaviour, reset)
 
 

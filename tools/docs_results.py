@@ -20,8 +20,8 @@ from remanence.report.terminal import size
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
+from remanence.runs.describe import describe
 from remanence.runs.jobs import settings
-from remanence.runs.run import describe
 
 ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "reproduction.md", ROOT / "README.md"

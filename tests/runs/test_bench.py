@@ -47,7 +47,7 @@ def test_control(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert rows["engine / usual loop"]["value"] == pytest.approx(rows["engine"]["value"] / rows["usual loop"]["value"])
     for who in ("engine", "usual loop"):
-        assert abs(rows[f"{who}: mean return, PT-Q k=10 decay=0.5"]["value"]) < 1  # goals are worth 1 and −1
+        assert abs(rows[f"{who}: mean discounted return, PT-Q k=10 decay=0.5"]["value"]) < 1  # goals are worth 1 and −1
 
 
 def test_theory(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,8 +76,8 @@ def test_jellybean(capsys: pytest.CaptureFixture[str]) -> None:
         assert rows[f"{rules}: known terrain"]["value"] > rows[f"{rules}: new terrain, a straight walk"]["value"]
     assert rows["one call of 2 lanes over known terrain"]["unit"] == "µs"
     shared = 100 * rows["DQN, 2 lanes, all cores"]["value"] / rows["Random, 2 lanes, all cores"]["value"]
-    assert rows["DQN: share of the time that is the world's"]["value"] == pytest.approx(shared)
-    assert rows["DQN: replay memory of a lane"]["unit"] == "MiB"
+    assert rows["DQN: share of the world in the time"]["value"] == pytest.approx(shared)
+    assert rows["DQN: replay buffer of a lane"]["unit"] == "MiB"
 
 
 def test_minatar(capsys: pytest.CaptureFixture[str]) -> None:

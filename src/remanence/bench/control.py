@@ -1,7 +1,7 @@
-"""Figure 4 with its complete grid of step sizes: the engine on all of it, the usual scalar loop on a slice.
+"""Figure 4 with its complete grid of step sizes: the engine on all of it, an ordinary scalar loop on a part.
 
-The loop below is what a research script does: one life at a time, one step at a time, a NumPy table, a list of visited pairs. It
-runs a few lives of one cell; what all of them would take follows from its steps per second.
+The loop below is like a research script: one seed at a time, one step at a time, a NumPy table, a list of visited pairs. It runs a
+few seeds of one cell; the time for all of them is extrapolated from its steps per second.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from remanence.runs.jobs import lanes_of_sweep, make_driver
 from remanence.streams import Stream
 
 FIRST_SEED = 1000  # the tuning seeds of a sweep
-PERIOD, DECAY = 10, 0.5  # the cell whose lives are also lived step by step
-CELL = cell_name(PERIOD, DECAY)
+K, DECAY = 10, 0.5  # the cell that is also run step by step
+CELL = cell_name(K, DECAY)
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Sizes:
     """How much of the figure is run."""
 
     preset: str = PAPER
-    contenders: tuple[str, ...] = ()  # all if none is named
+    contenders: tuple[str, ...] = ()  # all if empty
     seeds: int = 30
     slice_seconds: float = 10.0  # how long the usual loop runs; at least one life
 
@@ -44,7 +44,7 @@ SMOKE = Sizes(SMOKE_PRESET, contenders=(CELL,), seeds=2, slice_seconds=0.0)
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
-    """Lives every lane of the sweep behind Figure 4 once: some minutes."""
+    """Runs every lane of the sweep of Figure 4 once: some minutes."""
     plan = get("figure4").plan(sizes.preset)
     plan = plan.select(sizes.contenders or plan.contenders)
     hypers = hypers_of(plan.contenders[CELL].config)
@@ -62,7 +62,7 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
                 if group[number].contender == CELL and group[number].hypers == hypers:
                     scores.append(float(outcome.record["curves"][DISCOUNTED_RETURN].mean()))
     seconds = time.monotonic() - started
-    progress("the usual loop, for a few seconds")
+    progress("the usual loop, for some seconds")
     rate, usual_scores = _usual_rate(hypers, plan.stream, sizes.slice_seconds)
     return Report(
         "control",
@@ -82,11 +82,11 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
 
 
 def _score_row(who: str, scores: list[float]) -> Row:
-    return Row(f"{who}: mean return, {CELL}", float(np.mean(scores)), "return", spread(np.array(scores)))
+    return Row(f"{who}: mean discounted return, {CELL}", float(np.mean(scores)), "return", spread(np.array(scores)))
 
 
 def _usual_rate(hypers: Hypers, stream: Stream, seconds: float) -> tuple[float, list[float]]:
-    """Steps per second of the usual loop, and the mean return of each life it lived."""
+    """Steps per second of the usual loop, and the mean return of each life."""
     started, steps, scores = time.perf_counter(), 0, []
     while not scores or time.perf_counter() - started < seconds:
         lived, score = _life(
@@ -123,7 +123,7 @@ def _life(hypers: Hypers, seed: int, episodes: int, segment_length: int) -> tupl
             weight *= GRID.discount
             state = after
             steps += 1
-        if (episode + 1) % PERIOD == 0:
+        if (episode + 1) % K == 0:
             target = permanent + transient
             for pair in visited:
                 permanent[pair] += hypers.permanent_lr * (target[pair] - permanent[pair])

@@ -1,7 +1,7 @@
-"""Deep updates: how much of the machine's own matrix product they reach, how long a step takes, what a lane weighs.
+"""Deep updates: their share of the machine's matrix product, the time of a step, and the memory of a lane.
 
-Useful operations are those of the update as written down: a forward pass for the targets, one for the values, the gradients of all
-weights and of all hidden layers. Acting, sampling, the optimizer and everything around them count as time but not as work.
+Useful operations are those of the update itself: a forward pass for the targets, one for the values, the gradients of all weights
+and of all hidden layers. Acting, sampling, the optimizer and the rest count as time but not as work.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ BATCH = 64
 
 @dataclass(frozen=True)
 class Sizes:
-    """How long the lives are that are timed, and in how many lanes."""
+    """Length of the timed lives, and number of lanes."""
 
     lanes: int = 4
     steps: int = 1200
     round_steps: int = 50
-    matrix: int = 2048  # rows and columns of the product that says what the machine can do
-    contestants: tuple[str, ...] = ()  # all if none is named
+    matrix: int = 2048  # rows and columns of the matrix product that measures the machine
+    contestants: tuple[str, ...] = ()  # all if empty
 
 
 FULL = Sizes()
@@ -55,7 +55,7 @@ ROUNDS_PER_CHUNK = 4
 
 @dataclass(frozen=True)
 class Noise(World):
-    """Binary frames of the size of Jelly Bean World's, drawn at random: a world that costs next to nothing."""
+    """Random binary frames of the size of Jelly Bean World's: a world that takes almost no time."""
 
     bits: int = 363
     discount: float = 0.9
@@ -128,7 +128,7 @@ def _contestants(steps: int) -> dict[str, Contestant]:
 
 @dataclass(frozen=True)
 class LifeSizes:
-    """How long whole lives of an experiment are timed."""
+    """Length of the timed lives of an experiment, and number of lanes."""
 
     preset: str
     steps: int = 10_000  # of each life, of which the first chunks are run
@@ -144,14 +144,14 @@ def smoke_lives(*contenders: str) -> LifeSizes:
 
 
 def whole_lives(plan: Plan, names: Sequence[str], sizes: LifeSizes) -> list[Row]:
-    """How fast some contenders of a plan live, which share of the machine's arithmetic they use, what the world costs."""
+    """The speed of some contenders of a plan, their share of the matrix product, and the share of the world."""
     plan = plan.select(("Random", *names)).shortened(steps=sizes.steps)
     where = f"{sizes.lanes} lanes, all cores"
     peak = matrix_product(sizes.matrix)
     world_alone = _life_rate(plan, "Random", sizes)
     rows = [
         Row("matrix product, all cores", peak / 1e9, "GFLOP/s"),
-        Row(f"Random, {where}", world_alone, "lane-steps/s", "the world and the loop around it"),
+        Row(f"Random, {where}", world_alone, "lane-steps/s", "the world and the loop"),
     ]
     for name in names if sizes.contenders is None else sizes.contenders:
         rate, config = _life_rate(plan, name, sizes), plan.contenders[name].config
@@ -161,9 +161,9 @@ def whole_lives(plan: Plan, names: Sequence[str], sizes: LifeSizes) -> list[Row]
         rows += [
             Row(f"{name}, {where}", rate, "lane-steps/s"),
             Row(f"{name}: share of the matrix product", 100 * rate * work / peak, "%"),
-            Row(f"{name}: share of the time that is the world's", 100 * rate / world_alone, "%", "at most"),
+            Row(f"{name}: share of the world in the time", 100 * rate / world_alone, "%", "at most"),
             Row(
-                f"{name}: replay memory of a lane",
+                f"{name}: replay buffer of a lane",
                 tree_nbytes(state.replay) / 2**20,
                 "MiB",
                 f"of {tree_nbytes(state) / 2**20:.3g} in all",
@@ -225,9 +225,9 @@ def _step_seconds(contestant: Contestant, sizes: Sizes) -> tuple[float, float]:
     driver = Driver(life, sizes.round_steps, rounds_per_chunk=ROUNDS_PER_CHUNK)
     times: list[tuple[float, int]] = []
 
-    def note(progress: Progress) -> None:
+    def record(progress: Progress) -> None:
         times.append((time.perf_counter(), progress.steps))
 
-    driver.run([hypers] * sizes.lanes, list(range(sizes.lanes)), note)
+    driver.run([hypers] * sizes.lanes, list(range(sizes.lanes)), record)
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(times[1:])]
     return 1.0 / max(rates), tree_nbytes(jax.eval_shape(agent.init, jax.random.key(0), hypers))

@@ -1,4 +1,4 @@
-"""Jelly Bean World on one core: over new terrain, over known terrain, step by step; and whole lives in it on all cores."""
+"""Jelly Bean World on one core: over new terrain, over known terrain, step by step; and agents in it on all cores."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from remanence.experiments.base import RELEASED
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 
-# A straight walk samples so many patches each time it comes to new terrain, after so many steps.
+# A straight walk samples PATCHES patches each EVERY steps.
 PATCHES, EVERY = 10, 32
 UP, DOWN = 0, 3
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How far the walks go and how often they are timed."""
+    """Lengths of the walks, and how often they are timed."""
 
     lap: int = 3_200  # steps of a straight walk
     rounds: int = 24
-    known: int = 100_000  # steps to and fro, a multiple of 2 · `turn`
-    turn: int = 500  # steps before the walk to and fro turns
+    known: int = 100_000  # steps back and forth, a multiple of 2 · `turn`
+    turn: int = 500  # steps in one direction
     calls: int = 2_000  # of one step each; a multiple of 100
     lanes: tuple[int, ...] = (1, 4, 30)  # of such a call
     lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED))
@@ -47,12 +47,12 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     for name, rules in PRESETS.items():
         progress(name)
         world = JellyBeanWorlds(rules, [7])
-        before, begun = _weight(world), int(world.time[0])
+        before, start_time = _weight(world), int(world.time[0])
         results = race({"new": lambda world=world: _lap(world, np.full(sizes.lap, UP))}, sizes.rounds)
-        grown = (_weight(world) - before) / (int(world.time[0]) - begun)
-        to_and_fro = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.known // (2 * sizes.turn))
-        _lap(world, to_and_fro)
-        results |= race({"known": lambda world=world, way=to_and_fro: _lap(world, way)}, sizes.rounds)
+        grown = (_weight(world) - before) / (int(world.time[0]) - start_time)
+        back_and_forth = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.known // (2 * sizes.turn))
+        _lap(world, back_and_forth)
+        results |= race({"known": lambda world=world, way=back_and_forth: _lap(world, way)}, sizes.rounds)
         new, known = results["new"].rate_per_core, results["known"].rate_per_core
         proposals = new * PATCHES * rules.iterations / EVERY
         rows += [
@@ -63,7 +63,7 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         ]
     for lanes in sizes.lanes:
         rows.append(Row(f"one call of {lanes} lanes over known terrain", 1e6 * _call_seconds(lanes, sizes.calls), "µs"))
-    progress("whole lives")
+    progress("agents")
     plan = get("figure5/jellybean").plan(sizes.lives.preset)
     assert isinstance(plan.world, JellyBeanWorld)
     return Report("jellybean", [*rows, *whole_lives(plan, ("PT-DQN", "DQN"), sizes.lives)])
@@ -79,7 +79,7 @@ def _weight(world: JellyBeanWorlds) -> int:
 
 
 def _call_seconds(lanes: int, calls: int) -> float:
-    """Of the fastest hundred calls in a row."""
+    """The mean time of a call, in the fastest hundred calls in a row."""
     worlds = JellyBeanWorlds(PRESETS["released"], range(1, lanes + 1))
     actions = np.tile(np.repeat([[UP], [DOWN]], 10, axis=0), (calls // 20, lanes))
     best = np.inf

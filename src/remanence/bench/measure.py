@@ -1,4 +1,4 @@
-"""What every benchmark needs: fair timing, and a small report that reads well and loads as JSON."""
+"""Common parts of all benchmarks: timing, and a report for the terminal or as JSON."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What one benchmark found in one run on one machine."""
+    """The measurements of one benchmark, of one run on one machine."""
 
     name: str
     rows: list[Row]
@@ -43,12 +43,12 @@ def render(report: Report) -> Table:
     table.add_column("unit")
     table.add_column("note", style="dim")
     for row in report.rows:
-        table.add_row(row.label, humane(row.value), row.unit, row.note)
+        table.add_row(row.label, readable(row.value), row.unit, row.note)
     return table
 
 
-def humane(value: float) -> str:
-    """Three digits, and a letter for thousands and millions."""
+def readable(value: float) -> str:
+    """Three digits, with a suffix for thousands and millions."""
     if abs(value) >= 1e6:
         return f"{value / 1e6:.3g} M"
     if abs(value) >= 1e4:
@@ -57,27 +57,27 @@ def humane(value: float) -> str:
 
 
 class Lap(NamedTuple):
-    """What a contestant did in one go."""
+    """One timed piece of work of a contestant."""
 
     steps: int
-    scores: np.ndarray  # [lanes] how well each lane of the setting that all contestants share has learned
+    scores: np.ndarray  # [lanes] how well each lane learned; of the setting that all contestants share
 
 
 class Timed(NamedTuple):
-    """A lap and what it took."""
+    """A lap and its time."""
 
     lap: Lap
-    seconds: float  # on the wall
-    core_seconds: float  # of all cores together; other programs hardly count here
+    seconds: float  # wall clock
+    core_seconds: float  # processor time of all cores together; hardly affected by other programs
 
 
 class Result(NamedTuple):
-    """How fast a contestant is, and what it learned."""
+    """The speed of a contestant, and its scores."""
 
     rate: float  # steps per second, in its fastest lap
-    rate_per_core: float  # steps per second of processor time, in its thriftiest lap
+    rate_per_core: float  # steps per second of processor time, in the lap with the highest rate
     seconds: float  # of the fastest lap
-    scores: np.ndarray  # [lanes] of all laps that had luck of their own
+    scores: np.ndarray  # [lanes] of all laps with different random numbers
 
 
 def timed(function: Callable[[], Lap]) -> Timed:
@@ -88,10 +88,10 @@ def timed(function: Callable[[], Lap]) -> Timed:
 
 
 def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str, Result]:
-    """Lets the contestants run in turn, `rounds` times, and keeps the fastest lap of each.
+    """Runs the contestants in turn, `rounds` times, and keeps the fastest lap of each.
 
     Other programs slow a machine down for seconds at a time. Taking turns spreads that over all contestants, and the
-    fastest lap is the one least disturbed, so ratios are steadier than when each is measured for itself.
+    fastest lap is the least disturbed one, so ratios vary less than if each is measured separately.
     """
     laps: dict[str, list[Timed]] = {name: [] for name in contestants}
     for _ in range(rounds):
@@ -102,7 +102,9 @@ def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str,
 
 def _best(laps: list[Timed]) -> Result:
     fastest = max(laps, key=lambda one: one.lap.steps / one.seconds)
-    distinct = {one.lap.scores.tobytes(): one.lap.scores for one in laps}  # a repeated lap is no new evidence
+    distinct = {
+        one.lap.scores.tobytes(): one.lap.scores for one in laps
+    }  # laps with the same random numbers count once
     return Result(
         rate=fastest.lap.steps / fastest.seconds,
         rate_per_core=max(one.lap.steps / one.core_seconds for one in laps),
@@ -112,20 +114,20 @@ def _best(laps: list[Timed]) -> Result:
 
 
 def spread(scores: np.ndarray) -> str:
-    """How sure the mean of these scores is, in words."""
+    """The standard error of the mean of these scores, as text."""
     if len(scores) < 2:
         return f"{len(scores)} lane"
     return f"standard error {np.std(scores, ddof=1) / np.sqrt(len(scores)):.4f}, {len(scores)} lanes"
 
 
 def memory_row(note: str = "") -> list[Row]:
-    """The peak of this process as one row; none where the system does not say."""
+    """The peak memory of this process as one row; no row if the system does not report it."""
     peak = peak_memory()
     return [] if peak is None else [Row("memory, peak of the process", peak / 2**20, "MiB", note)]
 
 
 def peak_memory() -> float | None:
-    """The most memory this process ever held, in bytes; None where the system does not say (Windows)."""
+    """The peak memory of this process in bytes; None if the system does not report it (Windows)."""
     try:
         import resource
     except ImportError:

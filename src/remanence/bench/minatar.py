@@ -1,6 +1,6 @@
-"""MinAtar's games alone, with random actions: many lanes compiled, against the original package on one core; and whole lives.
+"""MinAtar's games with random actions: many lanes compiled, against the original package on one core; and agents in them.
 
-Every lane begins a new episode where one is over, as it does in a life; observations are made in every step, on both sides.
+Every lane starts a new episode when one ends; observations are computed in every step, on both sides.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ STREAM = "breakout, freeway and space invaders"
 
 @dataclass(frozen=True)
 class Sizes:
-    """How many lanes and steps a lap has, and how often laps are timed."""
+    """Lanes and steps of a lap, and how often laps are timed."""
 
     lanes: int = 512
     steps: int = 500
     original_steps: int = 5_000
     rounds: int = 5
-    games: tuple[str, ...] = tuple(GAMES)  # each alone
+    games: tuple[str, ...] = tuple(GAMES)  # each measured alone
     lives: LifeSizes = field(default_factory=lambda: LifeSizes(PAPER))
 
 
 FULL = Sizes()
-# Networks take long to compile: their lives are tried by the smoke test of `jellybean`.
+# Networks take long to compile: the smoke test of `jellybean` tries them.
 SMOKE = Sizes(lanes=8, steps=20, original_steps=50, rounds=1, games=("breakout",), lives=smoke_lives())
 
 
@@ -56,9 +56,9 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         raise UserError("this benchmark compares with the original: `pip install minatar` first")
     ours: dict[str, Callable[[], Lap]] = {}
     for game in sizes.games:
-        progress(f"{game}: compiles")
+        progress(f"{game}: compiling")
         ours[game] = _compiled(MinAtar(game, ramping=False), jnp.zeros(sizes.lanes, jnp.int32), sizes.steps)
-    progress(f"{STREAM}: compiles")
+    progress(f"{STREAM}: compiling")
     stream = MinAtarGames(ramping=False)
     ours[STREAM] = _compiled(stream, jnp.arange(sizes.lanes) % len(stream.games), sizes.steps)
     compared = dict.fromkeys((*sizes.games, *stream.games))
@@ -79,13 +79,13 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         Row(f"{STREAM} side by side: engine", results[STREAM].rate, "steps/s", "each lane has its own game"),
         Row("the same: engine / original", results[STREAM].rate * usual, "×"),
     ]
-    progress("whole lives")
+    progress("agents")
     plan = get("figure5/minatar").plan(sizes.lives.preset)
     return Report("minatar", [*rows, *whole_lives(plan, ("PT-DQN", "DQN", "DQN-large-buffer"), sizes.lives)])
 
 
 def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:
-    """A lap of so many steps in all lanes, one per entry of `games`, spread over all devices."""
+    """A lap of `steps` steps in all lanes, one per entry of `games`, spread over all devices."""
     mesh, by_lane = Mesh(np.array(jax.devices()), (LANE_AXIS,)), PartitionSpec(LANE_AXIS)
 
     def lane(key: Key, game: Array) -> tuple[Array, Array]:
@@ -98,7 +98,7 @@ def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:
             return (tree_where(seen.last, first_state, state), obs, total + seen.reward), None
 
         (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(steps))
-        return total / steps, obs  # if nobody asked for it, the observation would not be made
+        return total / steps, obs  # an observation that is not returned would not be computed
 
     program = jax.jit(
         jax.shard_map(jax.vmap(lane), mesh=mesh, check_vma=False, in_specs=(by_lane, by_lane), out_specs=by_lane)

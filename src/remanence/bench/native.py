@@ -1,7 +1,7 @@
-"""The practical limit: the same lives as one hand-written loop, compiled to machine code by Numba, lanes on all cores.
+"""The practical limit: the same experiment as one hand-written loop, compiled by Numba, lanes on all cores.
 
-It knows this world, these two agents and this measurement, and nothing else; each would have to be written again for the
-next experiment. How near the engine comes to it is what generality costs.
+It supports this world, these two agents and this measurement only; another experiment needs another loop. Its lead over the
+engine is the cost of generality.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUFFER = 4_096  # visited states kept for consolidation; 50 episodes visit 825 Â
 
 
 class Tables(NamedTuple):
-    """World, stream and true values as the arrays the loop reads."""
+    """World, stream and true values as arrays."""
 
     start: int
     discount: np.float32
@@ -55,7 +55,7 @@ def compile_loop(consolidates: bool) -> Loop:
     """A loop over lanes: (tables, permanent_lr [lanes], transient_lr [lanes], seeds [lanes]) -> (steps [lanes], errors).
 
     `errors` is [lanes, episodes, 2]: RMSVE on the current task, mean RMSVE on the others. TD is PT-TD with a permanent part
-    that stays zero: without `consolidates`, nothing of it is left in the machine code.
+    that stays zero: without `consolidates`, it is not in the machine code.
     """
 
     @njit(cache=False, fastmath=True)
@@ -76,25 +76,25 @@ def compile_loop(consolidates: bool) -> Loop:
         tables: Any, permanent_lr: np.float32, transient_lr: np.float32, seed: np.uint64, errors: np.ndarray
     ) -> int:
         permanent = np.zeros(len(tables.successors), np.float32)
-        combined = np.zeros(len(tables.successors), np.float32)  # V^P + V^T: the only sum that a step needs
+        combined = np.zeros(len(tables.successors), np.float32)  # V^P + V^T
         target = np.zeros(len(tables.successors), np.float32)
         visited = np.zeros(BUFFER, np.uint8)
-        seen, episode, steps, luck = 0, 0, 0, seed
+        seen, episode, steps, counter = 0, 0, 0, seed
         for segment in range(len(tables.order)):
             if consolidates and segment > 0:
                 target[:] = combined
                 for index in range(seen):
                     state = visited[index]
                     permanent[state] += permanent_lr * (target[state] - permanent[state])
-                combined[:] = permanent  # the transient part starts anew at zero
+                combined[:] = permanent  # the transient part is reset to zero
                 seen = 0
             task = tables.order[segment]
             for _ in range(tables.segment_length):
                 state, ended = tables.start, False
                 while not ended:
                     # SplitMix64 (Steele, Lea and Flood, 2014): one draw is a counter and a hash
-                    luck += np.uint64(0x9E3779B97F4A7C15)
-                    bits = (luck ^ (luck >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                    counter += np.uint64(0x9E3779B97F4A7C15)
+                    bits = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
                     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
                     following = tables.successors[state, np.int64(bits >> np.uint64(62))]
                     ended = tables.ends[following]

@@ -1,12 +1,11 @@
-"""Prediction on the 5×5 grid (Fig. 2, tabular): the engine, the usual step-by-step script, and a hand-written native loop.
+"""Prediction on the 5×5 grid (Fig. 2, tabular): the engine, a step-by-step script, and a hand-written Numba loop.
 
-All of them live the lives of the paper's panel, with errors measured after every episode, and the report shows what they
-learned: a loop that is fast because it is wrong would give itself away there. The engine is measured on a sweep over the
-paper's step sizes, which is what it is for, and on the lanes of one curve of the figure.
+All of them run the experiment of the paper's panel, with errors measured after every episode. The report shows these errors: a
+loop that is fast because it is wrong is visible there. The engine is measured on a sweep over the paper's step sizes, and on the
+lanes of one curve of the figure.
 
-One difference remains: the scripts and the native loop consolidate visit by visit, as the paper writes it. The engine's PT-TD
-does what its plan says; without a buffer it counts the visits of a table and takes the same steps in closed form, so a part of
-its lead is then algebra rather than machinery.
+One difference remains: the scripts and the Numba loop consolidate visit by visit, as in the paper. The engine's PT-TD follows its
+plan; without a buffer it counts the visits of a table and takes the same steps in closed form, so a part of its lead is algebra.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from remanence.worlds.true_values import Truth, corner_grid_truth
 
 @dataclass(frozen=True)
 class Sizes:
-    """How long the lives are, how many there are, how often they are timed."""
+    """Length and number of lives, and how often they are timed."""
 
     preset: str = PAPER
     min_lanes: int = 2_000  # of a sweep
@@ -55,7 +54,7 @@ ENGINE, CURVE, NATIVE, USUAL, LEAN = "engine", "engine, one curve", "Numba", "Nu
 
 @dataclass(frozen=True)
 class Lanes:
-    """Configuration and seed of every lane, and which of them are the figure's."""
+    """Configuration and seed of every lane, and which lanes are those of the figure."""
 
     configs: list[AgentConfig]
     seeds: list[int]
@@ -63,7 +62,7 @@ class Lanes:
 
 
 def _sweep(contender: Contender, min_lanes: int) -> Lanes:
-    """All combinations of the step sizes the paper searched, with seeds enough for `min_lanes` lanes."""
+    """All combinations of the step sizes the paper searched, with enough seeds for `min_lanes` lanes."""
     combinations = settings(contender)
     return _repeat(contender, combinations, seeds=-(-min_lanes // len(combinations)))
 
@@ -75,7 +74,7 @@ def _repeat(contender: Contender, combinations: list[AgentConfig], seeds: int) -
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
-    """Measures everything in one go, in about a minute."""
+    """About a minute."""
     plan = get("figure2/tabular").plan(sizes.preset)
     versions = f"{platform.machine()}, jax {jax.__version__}, NumPy {np.__version__}"
     rows = [Row("cores", backend.cores(), "", versions)]
@@ -124,7 +123,7 @@ def _native_lap(loop: native.Loop, tables: native.Tables, lanes: Lanes) -> Lap:
 def _script_lap(
     plan: Plan, truth: Truth, contender: Contender, style: stepwise.Style, seeds: Iterator[int], seconds: float
 ) -> Lap:
-    """Whole lives, one after the other, for about so many seconds; at least one."""
+    """Whole lives, one after the other, for about `seconds`; at least one."""
     assert isinstance(plan.world, CornerGrid)
     permanent_lr, transient_lr = _step_sizes(contender.config)
     deadline, steps, scores = time.perf_counter() + seconds, 0, []
@@ -144,7 +143,7 @@ def _step_sizes(config: AgentConfig) -> tuple[float, float]:
     if isinstance(config, TD):
         return 0.0, config.lr
     assert isinstance(config, PTTD)
-    assert config.decay == 0.0, "the loops written by hand reset the transient part"
+    assert config.decay == 0.0, "the hand-written loops reset the transient part"
     return config.permanent_lr, config.transient_lr
 
 

@@ -1,8 +1,8 @@
-"""The usual way: one life at a time, one step at a time, in NumPy and Python.
+"""An ordinary script: one seed at a time, one step at a time, in NumPy and Python.
 
-This is what the engine is compared with, so it is written as a research script would be: an environment with `reset` and
-`step`, an agent that learns from each transition, an evaluation after each episode. Two styles share all of it and differ in
-how weights are held and actions drawn: `USUAL` has one-hot features and dot products, `LEAN` plain lists of plain numbers.
+The engine is compared with it, so it is written like a research script: an environment with `reset` and `step`, an agent that
+learns from each transition, an evaluation after each episode. Two styles differ only in how weights are stored and actions
+drawn: `USUAL` has one-hot features and dot products, `LEAN` plain lists of floats.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Grid:
         return self.row * self.size + self.column
 
     def step(self, action: int) -> tuple[int, float, bool]:
-        """Moves up, down, left or right; returns where that led, the reward, and whether the episode ended."""
+        """Moves up, down, left or right; returns the next state, the reward, and whether the episode ended."""
         if action == 0:
             self.row = max(self.row - 1, 0)
         elif action == 1:
@@ -54,14 +54,14 @@ class Weights(Protocol):
     def add_scaled_gradient(self, state: int, amount: float) -> None: ...
 
     def plus(self, other: Weights) -> Weights:
-        """The sum of two value functions as it is now."""
+        """The current sum of two value functions."""
         ...
 
     def table(self) -> np.ndarray: ...
 
 
 class OneHot:
-    """Linear function approximation on one-hot features, as scripts have it that also run with other features."""
+    """Linear function approximation on one-hot features, as in scripts that also support other features."""
 
     def __init__(self, values: np.ndarray) -> None:
         self.weights = values
@@ -81,7 +81,7 @@ class OneHot:
 
 
 class PlainList(list):
-    """A plain list: the fastest table there is in Python, where indexing an array costs several times as much."""
+    """A plain list: the fastest table in Python, where indexing an array takes several times as long."""
 
     def add_scaled_gradient(self, state: int, amount: float) -> None:
         self[state] += amount
@@ -94,10 +94,10 @@ class PlainList(list):
 
 
 class Style(NamedTuple):
-    """How weights are held and actions drawn."""
+    """How weights are stored and actions drawn."""
 
     blank: Callable[[int], Weights]  # (states) -> weights, all zero
-    policy: Callable[[int], Callable[[], int]]  # (seed) -> a source of random actions
+    policy: Callable[[int], Callable[[], int]]  # (seed) -> a function that draws random actions
 
 
 def _numpy_policy(seed: int) -> Callable[[], int]:
@@ -128,7 +128,7 @@ class TD:
         """Nothing to do."""
 
     def beliefs(self) -> tuple[np.ndarray, np.ndarray]:
-        """What the agent believes now, and what it keeps when the task changes: one and the same."""
+        """The current values, and those that are kept when the task changes: the same."""
         table = self.weights.table()
         return table, table
 
@@ -149,7 +149,7 @@ class PTTD:
         self.visited.append(state)
 
     def consolidate(self) -> None:
-        """One pass over the visited states in order, towards what both parts know now; then the transient part starts anew."""
+        """One pass over the visited states in order, towards the sum of both parts; then the transient part is reset."""
         target, p = self.permanent.plus(self.transient), self.permanent
         for state in self.visited:
             p.add_scaled_gradient(state, self.permanent_lr * (target[state] - p[state]))
@@ -162,7 +162,7 @@ class PTTD:
 
 
 class Lived(NamedTuple):
-    """What a life leaves behind."""
+    """The results of one life."""
 
     steps: int
     current: np.ndarray  # [episodes] RMSVE on the current task

@@ -1,4 +1,4 @@
-"""Exact learning curves: small ones by the thousand, a large one, and the simulation that would be needed for the same digits."""
+"""Exact learning curves: a thousand small ones, a large one, and the simulation that gives the same precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from remanence.theory.task_diameter import task_diameter_process
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large the curves are."""
+    """Sizes of the curves."""
 
     rounds: int = 1000
     combinations: int = 1000  # of starts and step sizes of the small process
@@ -44,7 +44,7 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     progress("stability limit")
     limit = _seconds(lambda: stability_limit(dense, 10))
     progress("simulation")
-    simulate_rounds(alone, 0, 0.01, 2, 10, 2, 0)  # compiles; arrays of one element would have another type
+    simulate_rounds(alone, 0, 0.01, 2, 10, 2, 0)  # compiles; arrays of one element have another type
     simulated = _seconds(lambda: simulate_rounds(alone, 0, 0.01, rounds, 10, sizes.runs, 0))
     # Three digits of an MSE need about 2 · 10⁶ runs: its relative standard error is about √(2 / runs).
     needed = simulated * 2e6 / sizes.runs

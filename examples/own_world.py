@@ -16,10 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from remanence.agents import Hypers, pt_q, q_learning
-from remanence.agents.behaviour import epsilon_greedy
-from remanence.agents.linear import linear, one_hot
-from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
+from remanence.agents.base import AgentConfig, hypers_of
+from remanence.agents.configs import PTQ, Q
+from remanence.core.types import EnvSpec, Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
 from remanence.engine.probes import episode_return
@@ -66,16 +65,18 @@ def main(episodes: int = 40, segments: int = 6, seeds: int = 10) -> dict[str, np
     """[segments] mean discounted return of each agent in each segment."""
     world = Corridor()
     stream = Stream(TASKS, cyclic(2, segments), Episodes(episodes), boundaries_known=True)
-    value, behaviour = linear(one_hot(world.num_states), outputs=world.num_actions), epsilon_greedy(0.1)
+    spec = EnvSpec(world.observation, world.num_actions, stream.num_tasks, world.discount)
+    agents: list[AgentConfig] = [
+        Q(lr=0.3),
+        PTQ(permanent_lr=0.01, transient_lr=0.3, decay=0.0, consolidate_every=None),
+    ]
     returns = {}
-    for name, agent, hypers in (
-        ("Q", q_learning(value, behaviour), Hypers(lr=0.3)),
-        ("PT-Q", pt_q(value, behaviour), Hypers(permanent_lr=0.01, transient_lr=0.3, decay=0.0)),
-    ):
-        lives = Driver(LifeConfig(agent, world, stream, episode_return())).run([hypers] * seeds, range(seeds))
-        returns[name] = lives.record["return"].reshape(seeds, segments, episodes).mean(axis=(0, 2))
-        by_segment = ", ".join(f"{mean:.2f}" for mean in returns[name])
-        print(f"{name}: {returns[name].mean():.3f} per episode; by segment {by_segment}")
+    for config in agents:
+        driver = Driver(LifeConfig(config.build(spec), world, stream, episode_return()))
+        record = driver.run([hypers_of(config)] * seeds, range(seeds)).record["discounted_return"]
+        returns[config.name] = record.reshape(seeds, segments, episodes).mean(axis=(0, 2))
+        by_segment = ", ".join(f"{mean:.2f}" for mean in returns[config.name])
+        print(f"{config.name}: {returns[config.name].mean():.3f} per episode; by segment {by_segment}")
 
     env = TaskSwitching(WorldEnv(world, TASKS), episodes=episodes)  # the same, for agents of other libraries
     cell, info = env.reset(seed=0)

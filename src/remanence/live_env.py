@@ -140,6 +140,7 @@ def live(
         raise UserError(f"this vector environment has {parts} parts, one for each life: leave seeds out")
     tasks = len(schedule.names)
     spec = spaces.env_spec(tasks, discount)
+    description = _describe(names, configs, stream, schedule, spaces, window, discount, numbers)
     lanes, curves, policies = [], [], {}
     with env_pool() as pool:
         world = GymnasiumWorld(pool, spaces.actions, spec.obs, discount)
@@ -158,7 +159,6 @@ def live(
                 lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state))
                 curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
-    description = _describe(names, configs, stream, schedule, spaces, window, discount, numbers)
     return LiveResults(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )

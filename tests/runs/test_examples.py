@@ -16,9 +16,10 @@ from remanence.agents import Hypers
 from remanence.cli import main as command
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
-from remanence.core.types import Transition
+from remanence.core.types import EnvSpec, Transition
 from remanence.experiments import REGISTRY, get
 from remanence.theory import load_process
+from remanence.worlds.base import state_numbers
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -35,7 +36,7 @@ def load(name: str) -> ModuleType:
 
 def test_expected_sarsa_is_its_equation() -> None:
     """By hand: ε = 0.2 and four actions make the policy (0.85, 0.05, 0.05, 0.05), so 0.5 + 0.9 · 0.85 = 1.265 is the target."""
-    agent = load("own_agent").expected_sarsa(states=2, actions=4, epsilon=0.2)
+    agent = load("own_agent").ExpectedSARSA(epsilon=0.2).build(EnvSpec(state_numbers(2), num_actions=4))
     table = jnp.zeros((2, 4)).at[1, 0].set(1.0)
 
     def learn(valid: bool) -> np.ndarray:
@@ -69,13 +70,13 @@ def test_the_corridor_step_by_step() -> None:
 
 def test_own_world(capsys: pytest.CaptureFixture[str]) -> None:
     returns = load("own_world").main(episodes=30, segments=2, seeds=6)
-    assert "Discrete(9), begins in cell 4 with task 0" in capsys.readouterr().out
-    best = 0.9**3  # four steps to a door
+    assert "Discrete(9), starts in cell 4 with task 0" in capsys.readouterr().out
+    assert set(returns) == {"Q", "PT-Q"}
+    best = 0.9**3  # four steps to a door; an undiscounted return would be above it
     for name, by_segment in returns.items():
         assert by_segment.shape == (2,), name
-        assert 0.25 * best < by_segment[0] < best, (
-            name
-        )  # a random agent finds the right door half the time, after 16 steps
+        # A random agent finds the right door half the time, after 16 steps.
+        assert 0.25 * best < by_segment[0] < best, name
 
 
 def test_own_experiment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,9 +101,7 @@ def test_experiments_from_files_are_named_or_refused(tmp_path: Path) -> None:
     assert get(str(file)).name == get(f"{file}:EXPERIMENT").name == "own/corner-that-pays"
     assert get(str(file)).default_preset == "full"
     assert {experiment.default_preset for experiment in REGISTRY.values()} == {"paper"}
-    with pytest.raises(
-        UserError, match=r"has no experiment by the name RETURN: give another as .*own_experiment.py:NAME"
-    ):
+    with pytest.raises(UserError, match=r"has no experiment named RETURN: give another as .*own_experiment.py:NAME"):
         get(f"{file}:RETURN")
     with pytest.raises(UserError, match="there is no file"):
         get(str(tmp_path / "mine.py"))

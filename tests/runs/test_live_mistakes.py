@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -182,3 +183,11 @@ def test_an_error_in_the_middle_shows_the_users_own(how: str, says: str) -> None
     assert not hosted._pools
     Script.made.clear()
     assert written(quiet(notebook(), Script, STEPS))["last"].sum() == 11  # the next life is not disturbed
+
+
+def test_an_agent_that_cannot_be_described_is_refused_before_it_lives() -> None:
+    """Not after hours: the description of a run is made first."""
+    thing = object()
+    with pytest.raises(UserError, match="a configuration holds numbers"):
+        quiet(notebook(10, acts=lambda _: jnp.int32(thing is None)), Script, 10)
+    assert [env.at for env in Script.made] == [0]  # the one that was looked at

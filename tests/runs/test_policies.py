@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
+import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
+from jax import Array
 
 import remanence
+from remanence.agents.base import Agent, BuiltAgent, PerLane, hypers_of
 from remanence.core.errors import UserError
+from remanence.core.prng import make_key
+from remanence.core.types import EnvSpec, Hypers, Key, Transition
+from remanence.gym.policy import Policy
+from remanence.gym.spaces import Spaces
 from remanence.live_env import LiveResults
 from scripted import Corridor, Script, notebook, quiet
 
@@ -83,12 +94,146 @@ def test_networks_come_back_and_act_alike(lived: LiveResults, tmp_path: Path) ->
     assert (tmp_path / "policy.npz").stat().st_size < 20_000  # weights alone, not what was remembered
 
 
-def test_an_agent_of_ones_own_acts_but_is_not_saved(tmp_path: Path) -> None:
+class Ledger(NamedTuple):
+    """A state without a permanent or transient part."""
+
+    table: Array  # [states, actions]
+    seen: Array  # [1000] a memory that no policy needs
+
+
+@dataclass(frozen=True)
+class Counter:
+    """A configuration of one's own: the value of an action is how often it was taken, less what `lazy` says."""
+
+    lazy: PerLane = 0.5
+    keep_memory: bool = False
+
+    @property
+    def name(self) -> str:
+        return "Counter"
+
+    def build(self, spec: EnvSpec) -> Agent:
+        def learn(state: Ledger, hypers: Hypers, transition: Transition, key: Key) -> Ledger:
+            del key
+            more = jnp.where(transition.valid, 1.0 - hypers.lazy, 0.0)
+            return state._replace(table=state.table.at[transition.obs, transition.action].add(more))
+
+        return Agent(
+            init=lambda *_: Ledger(jnp.zeros((spec.obs.num_states, spec.num_actions)), jnp.zeros(1000)),
+            act=lambda state, hypers, obs, key: jax.random.randint(key, (), 0, spec.num_actions),  # noqa: ARG005
+            learn=learn,
+            consolidate=lambda state, *_: state,
+            inspect=lambda state, obs: {"value": state.table[obs]},
+            policy_state=(lambda state: state) if self.keep_memory else lambda state: state._replace(seen=()),
+        )
+
+
+STATES = np.arange(3, 9)  # of Corridor
+
+
+@pytest.fixture(scope="module")
+def counted() -> Policy:
+    return quiet(Counter(), Corridor, 200).policy("Counter")
+
+
+def test_a_configuration_of_ones_own_acts_and_comes_back(counted: Policy, tmp_path: Path) -> None:
+    values = counted.values(STATES)["value"]
+    assert values.sum() == pytest.approx(200 * 0.5)  # every step counted, so it is the state at the end of the life
+    again = remanence.load_policy(counted.save(tmp_path / "own.npz"), agent=Counter())
+    np.testing.assert_array_equal(again.values(STATES)["value"], values)
+    assert [again.act(state) for state in STATES] == values.argmax(axis=1).tolist()
+    assert {again.act(3, greedy=False) for _ in range(50)} == {0, 1}
+    assert again.config == Counter()
+    assert set(again.about) == {"remanence", "seed"}
+
+
+def test_without_its_configuration_it_is_refused_in_one_sentence(counted: Policy, tmp_path: Path) -> None:
+    path = counted.save(tmp_path / "own.npz")
+    with pytest.raises(UserError, match=r"Counter is a class of your own.* load_policy\(path, agent=…\)$") as told:
+        remanence.load_policy(path)
+    assert "\n" not in str(told.value)
+    with pytest.raises(UserError, match="no policy saved by remanence for this agent"):
+        remanence.load_policy(path, agent=remanence.Q())
+
+
+def test_a_class_of_ones_own_is_not_taken_for_ours_of_the_same_name(counted: Policy, tmp_path: Path) -> None:
+    named_q = dataclasses.make_dataclass("Q", [], bases=(Counter,), frozen=True)
+    path = dataclasses.replace(counted, config=named_q()).save(tmp_path / "own.npz")
+    with pytest.raises(UserError, match="Q is a class of your own"):
+        remanence.load_policy(path)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"penalty": lambda weights, _: 0.0 * jax.tree.leaves(weights)[0].sum()}, {"optimizer": optax.scale_by_lion()}],
+)
+def test_a_configuration_with_functions_in_it_is_given_again(option: dict, tmp_path: Path) -> None:
+    config = remanence.DQN(**SMALL, **option)
+    policy = quiet(config, "CartPole-v1", 40).policy("DQN")
+    path = policy.save(tmp_path / "policy.npz")
+    with pytest.raises(UserError, match=r"has functions in it.*agent=…"):
+        remanence.load_policy(path)
+    again = remanence.load_policy(path, agent=config)
+    np.testing.assert_array_equal(again.values(OBS)["value"], policy.values(OBS)["value"])
+
+
+def test_the_agent_decides_what_is_saved(counted: Policy, lived: LiveResults, tmp_path: Path) -> None:
+    def arrays(policy: Policy) -> dict[str, np.ndarray]:
+        with np.load(policy.save(tmp_path / "policy.npz")) as saved:
+            return {name.removeprefix("weights"): saved[name] for name in saved.files if name != "about"}
+
+    assert set(arrays(counted)) == {".table"}
+    whole = quiet(Counter(keep_memory=True), Corridor, 20).policy("Counter")
+    assert set(arrays(whole)) == {".table", ".seen"}
+    deep = arrays(lived.policy("PT-DQN"))
+    assert {name.split(".")[1].split("[")[0] for name in deep} == {"permanent", "transient", "recent"}
+    assert sum(leaf.size for leaf in deep.values()) == 2 * (4 * 8 + 8 + 8 * 2 + 2)  # two networks, and no replay buffer
+
+
+def test_stacked_frames(tmp_path: Path) -> None:
+    """The network sees the last two observations, one behind the other."""
+    lived = quiet(remanence.DQN(frames=2, **SMALL), "CartPole-v1", 60).policy("DQN")
+    policy = remanence.load_policy(lived.save(tmp_path / "policy.npz"))
+    stacks = np.stack([OBS[:2], OBS[1:], OBS[1::-1]])  # [3, frames, 4]
+    joined = jnp.asarray(stacks.reshape(3, 8))
+    by_hand = np.stack([policy.agent.inspect(policy.state, one)["value"] for one in joined])
+    np.testing.assert_allclose(policy.values(stacks)["value"], by_hand, rtol=1e-5)
+    assert not np.allclose(by_hand[0], by_hand[2])  # the order of frames matters
+    for stack, values in zip(stacks, by_hand, strict=True):
+        assert policy.act(stack) == values.argmax()
+
+
+@pytest.mark.parametrize("wrong", [OBS[0], OBS, np.zeros((2, 5)), np.zeros((3, 3, 4)), np.zeros((1, 1, 2, 4)), 3.0])
+def test_what_is_no_stack_of_frames_is_refused(wrong: Any) -> None:
+    with pytest.raises(UserError, match=r"the last 2 observations, oldest first, as an array of shape \(2, 4\); got"):
+        stacking().act(wrong)
+
+
+def test_a_stacking_agent_takes_one_stack_and_acts_greedily() -> None:
+    with pytest.raises(UserError, match=r"act takes one observation, of shape \(2, 4\); got \(5, 2, 4\)"):
+        stacking().act(np.zeros((5, 2, 4)))
+    with pytest.raises(UserError, match="acts greedily here"):
+        stacking().act(OBS[:2], greedy=False)
+
+
+def stacking() -> Policy:
+    """A policy before its first step, for observations of shape (4,)."""
+    spaces = Spaces("vector", (4,), (4,), "float32", 2)
+    config = remanence.DQN(frames=2, **SMALL)
+    agent = config.build(spaces.env_spec(1))
+    return Policy("DQN", config, spaces, 1, agent.policy_state(agent.init(make_key(0), hypers_of(config))))
+
+
+def test_a_built_agent_is_a_configuration_too(tmp_path: Path) -> None:
     policy = quiet({"mine": notebook(10)}, Script, 10).policy("mine")
     assert policy.act(np.zeros(4, np.float32)) == 5
     assert {policy.act(np.zeros(4, np.float32), greedy=False) for _ in range(20)} == {5}  # it always acts so
-    with pytest.raises(UserError, match="agent of your own"):
-        policy.save(tmp_path / "mine.npz")
+    path = policy.save(tmp_path / "mine.npz")
+    with pytest.raises(UserError, match="BuiltAgent is a class of your own"):
+        remanence.load_policy(path)
+    kept, n = remanence.load_policy(path, agent=BuiltAgent(notebook(10))).state
+    np.testing.assert_array_equal(kept["reward"], policy.state[0]["reward"])
+    assert n == 10
 
 
 def test_a_wrong_observation_is_told(lived: LiveResults) -> None:
@@ -112,14 +257,23 @@ def _changed(content: bytes, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda _: b"", "no policy saved by remanence, or it is damaged"),
-        (lambda _: b"hello", "no policy saved by remanence, or it is damaged"),
-        (lambda content: content[: len(content) // 2], "no policy saved by remanence, or it is damaged"),
-        (lambda content: content[:200] + bytes(50) + content[250:], "no policy saved by remanence, or it is damaged"),
+        (lambda _: b"", "no policy saved by remanence for this agent, or it is damaged"),
+        (lambda _: b"hello", "no policy saved by remanence for this agent, or it is damaged"),
+        (lambda content: content[: len(content) // 2], "no policy saved by remanence for this agent, or it is damaged"),
+        (
+            lambda content: content[:200] + bytes(50) + content[250:],
+            "no policy saved by remanence for this agent, or it is damaged",
+        ),
         (lambda content: _changed(content, format=99), "another version of remanence"),
-        (lambda content: _changed(content, config={"kind": "DQM"}), "no policy saved by remanence, or it is damaged"),
-        (lambda content: _changed(content, config={"kind": "DQN"}), "no policy saved by remanence, or it is damaged"),
-        (lambda content: _changed(content, spaces=3), "no policy saved by remanence, or it is damaged"),
+        (
+            lambda content: _changed(content, config={"kind": "DQM"}),
+            "no policy saved by remanence for this agent, or it is damaged",
+        ),
+        (
+            lambda content: _changed(content, config={"kind": "DQN"}),
+            "no policy saved by remanence for this agent, or it is damaged",
+        ),
+        (lambda content: _changed(content, spaces=3), "no policy saved by remanence for this agent, or it is damaged"),
     ],
 )
 def test_a_damaged_file_is_told(lived: LiveResults, tmp_path: Path, damage: Any, says: str) -> None:

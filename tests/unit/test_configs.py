@@ -211,3 +211,11 @@ def test_override_reads_any_field() -> None:
         plan.override("DQN", "reply", "5")
     with pytest.raises(UserError, match="DQN: replay must be int; got 'many'"):
         plan.override("DQN", "replay", "many")
+
+
+def test_ready_made_agents_are_described_by_their_numbers_and_arrays() -> None:
+    """A ready-made agent closes over what it is made of: hypers, and arrays of jax."""
+    offsets = jnp.arange(3.0)
+    described = to_json({"hypers": Hypers(lr=0.5), "act": lambda: offsets})
+    assert described["hypers"] == {"kind": "Hypers", "lr": 0.5}
+    assert described["act"]["closure"] == [[0.0, 1.0, 2.0]]

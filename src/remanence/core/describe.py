@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+import jax
 import numpy as np
 
 from remanence.core.errors import UserError, unknown
@@ -27,8 +28,10 @@ def to_json(value: Any) -> Any:
         return value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    if isinstance(value, np.ndarray | jax.Array):
+        return np.asarray(value).tolist()
+    if isinstance(value, types.SimpleNamespace):
+        return {KIND: type(value).__name__, **to_json(vars(value))}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {
             field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value) if field.compare

@@ -61,7 +61,7 @@ class Policy:
         """
         seen, many = self._encoded(obs)
         if many:
-            raise UserError(f"act takes one observation, of shape {self.spaces.env_shape}; got {np.shape(obs)}")
+            raise UserError(f"act takes one observation, of shape {self._input_shape}; got {np.shape(obs)}")
         if greedy:
             return int(self.values(obs, task)["value"].argmax()) + self.spaces.first_action
         if self._frames > 1:
@@ -84,13 +84,13 @@ class Policy:
     def save(self, path: str | Path) -> Path:
         """Writes the policy to a file, for `remanence.load_policy`."""
         path = Path(path)
+        config = _described(self.config)
         about = {
             "format": FORMAT,
             "remanence": __version__,
             "name": self.name,
-            "config": to_json(self.config)
-            if type(self.config).__name__ in KINDS
-            else {KIND: type(self.config).__name__},
+            "config": config or {KIND: type(self.config).__name__},
+            "needs_agent": config is None,
             "spaces": dataclasses.asdict(self.spaces),
             "tasks": self.tasks,
             **self.about,
@@ -111,13 +111,18 @@ class Policy:
     def _frames(self) -> int:
         return getattr(self.config, "frames", 1)
 
+    @property
+    def _input_shape(self) -> tuple[int, ...]:
+        """The shape of what `act` takes."""
+        return self.spaces.env_shape if self._frames == 1 else (self._frames, *self.spaces.env_shape)
+
     def _encoded(self, obs: Any) -> tuple[np.ndarray, bool]:
         """[n, *input] one input or many, and whether there were many."""
         if self._frames == 1:
             return self.spaces.encode_many(obs)
-        wanted = (self._frames, *self.spaces.env_shape)
+        wanted = self._input_shape
         array = np.asarray(obs)
-        if array.shape not in (wanted, (len(array), *wanted)):
+        if array.shape != wanted and (array.shape[1:] != wanted or array.ndim != len(wanted) + 1):
             raise UserError(
                 f"this agent stacks {self._frames} frames: give the last {self._frames} observations, oldest first, as an array of "
                 f"shape {wanted}; got {array.shape}"
@@ -140,7 +145,7 @@ class Policy:
 def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
     """A policy as `Policy.save` wrote it.
 
-    Args: agent: the configuration of an agent of your own, or one with functions in it: a file holds no code.
+    Args: agent: the configuration, where the file cannot hold it: of a class of your own, or with functions in it.
     """
     path = Path(path)
     if not path.is_file():
@@ -151,8 +156,13 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         about = json.loads(str(arrays.pop(ABOUT)))
         if about.pop("format") != FORMAT:
             raise UserError(f"'{path}' was saved by another version of remanence ({about['remanence']})")
-        config = agent or _config(about.pop("config"), path)
-        about.pop("config", None)
+        described, needs_agent = about.pop("config"), about.pop("needs_agent")
+        if agent is None and needs_agent:
+            raise UserError(
+                f"'{path}' is the policy of an agent that no file can hold ({described[KIND]} is a class of your own, or has "
+                "functions in it): give its configuration, load_policy(path, agent=…)"
+            )
+        config = agent or _config(described)
         spaces = Spaces(**{name: _tuple(value) for name, value in about.pop("spaces").items()})
         name, tasks = about.pop("name"), about.pop("tasks")
         built = config.build(spaces.env_spec(tasks))
@@ -181,12 +191,20 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
     return Policy(name, config, spaces, tasks, state, about)
 
 
-def _config(described: dict[str, Any], path: Path) -> AgentConfig:
-    if described.get(KIND) not in KINDS:
-        raise UserError(
-            f"'{path}' is the policy of an agent of your own ({described.get(KIND)}): give its configuration, "
-            "load_policy(path, agent=…)"
-        )
+def _described(config: AgentConfig) -> dict[str, Any] | None:
+    """A configuration as JSON; None if it cannot be read back: it is of a user's own class, or has functions in it."""
+    if KINDS.get(type(config).__name__) is not type(config):
+        return None
+    try:
+        described = to_json(config)
+        return described if from_json(described, KINDS) == config else None
+    except (UserError, ValueError, TypeError):
+        return None
+
+
+def _config(described: dict[str, Any]) -> AgentConfig:
+    if described[KIND] not in KINDS:
+        raise ValueError("config")
     return from_json(described, KINDS)
 
 

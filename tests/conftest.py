@@ -73,10 +73,10 @@ def everything(agent: Agent) -> Probe:
     """Measures all there is at the end of an episode."""
     error, believed = value_error(agent, TRUTH), value_maps(agent, TRUTH.points)
 
-    def measure(moment: ProbeInput) -> dict[str, Any]:
-        counts = {**moment.tally._asdict(), "task": moment.task_id}
-        values = {part: belief[:, 0] for part, belief in believed(moment).items()}  # [states]
-        return {**error(moment), **values, **{name: jnp.float32(count) for name, count in counts.items()}}
+    def measure(probe_input: ProbeInput) -> dict[str, Any]:
+        counts = {**probe_input.window._asdict(), "task": probe_input.task_id}
+        values = {part: belief[:, 0] for part, belief in believed(probe_input).items()}  # [states]
+        return {**error(probe_input), **values, **{name: jnp.float32(count) for name, count in counts.items()}}
 
     return measure
 

@@ -150,7 +150,7 @@ def live(
         for name, config in configs.items():
             workers = EnvPool(list(makers.values()), schedule, spaces, discount)
             register_pool(pool, workers)
-            hypers, agent = hypers_of(config), drivers[name].setting.agent
+            hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
@@ -166,9 +166,9 @@ def live(
 
 def _run(name: str, hypers: Hypers, driver: Driver, workers: EnvPool, seeds: list[int], progress: bool) -> Outcome:
     """The lives of one agent."""
-    setting = driver.setting
-    steps = setting.by_steps
-    total = len(seeds) * setting.stream.segments * setting.stream.segment_length.count
+    life_config = driver.config
+    steps = life_config.by_steps
+    total = len(seeds) * life_config.stream.segments * life_config.stream.segment_length.count
     console = messages()
     console.quiet = not progress
     first: list[float] = []  # when the first steps were seen: before, the program is compiled
@@ -197,7 +197,7 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
     """Does the work in a thread of its own, so that Ctrl-C is heard while compiled code runs; looks at it now and then."""
     outcome: list[Outcome] = []
     failure: list[BaseException] = []
-    over = threading.Event()
+    finished = threading.Event()
 
     def run() -> None:
         try:
@@ -205,15 +205,15 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
         except BaseException as error:
             failure.append(error)
         finally:
-            over.set()
+            finished.set()
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        while not over.wait(SECONDS_BETWEEN_LOOKS):
+        while not finished.wait(SECONDS_BETWEEN_LOOKS):
             look()
     except BaseException:
         workers.stopping = True
-        over.wait()
+        finished.wait()
         raise
     if isinstance(workers.failure, UserError):
         raise workers.failure
@@ -227,17 +227,17 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
 
 def _configs(agents: Any) -> dict[str, AgentConfig]:
     """Every agent as a recipe, or as it was made by the user, by name."""
-    listed: list[tuple[Any, Any]]
+    pairs: list[tuple[Any, Any]]
     if isinstance(agents, Mapping):
-        listed = list(agents.items())
+        pairs = list(agents.items())
     elif isinstance(agents, list) or (
         isinstance(agents, tuple) and not isinstance(agents, Agent) and not _is_agent_pair(agents)
     ):
-        listed = [(None, one) for one in agents]
+        pairs = [(None, one) for one in agents]
     else:
-        listed = [(None, agents)]
+        pairs = [(None, agents)]
     found: dict[str, AgentConfig] = {}
-    for name, config in listed:
+    for name, config in pairs:
         one = _config(config)
         name = str(name or (config if isinstance(config, str) else getattr(one, "name", "agent")))
         if name in found:
@@ -309,8 +309,8 @@ def _driver(
     devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
         check_hypers(hypers)
-        setting = LifeConfig(config.build(spec), world, schedule.stream, _probe(schedule), window=window)
-        driver = Driver(setting, _round_steps(setting), devices=devices)
+        life_config = LifeConfig(config.build(spec), world, schedule.stream, _probe(schedule), window=window)
+        driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
     needed = COPIES * lanes * driver.bytes_per_lane(hypers)
@@ -322,23 +322,23 @@ def _driver(
     return driver
 
 
-def _round_steps(setting: LifeConfig) -> int:
+def _round_steps(life_config: LifeConfig) -> int:
     """Steps per round: such that lanes rarely wait for the end of a round, at the end of a window or before they consolidate."""
-    if not setting.by_steps:
+    if not life_config.by_steps:
         return 2
-    consolidate_every = setting.consolidate_every.count if isinstance(setting.consolidate_every, Steps) else 0
-    fitting = math.gcd(setting.window, consolidate_every)
+    consolidate_every = life_config.consolidate_every.count if isinstance(life_config.consolidate_every, Steps) else 0
+    fitting = math.gcd(life_config.window, consolidate_every)
     exact = max(n for n in range(1, LONGEST_ROUND + 1) if fitting % n == 0)
-    rounds = -(-setting.window // USUAL_ROUND)  # of a window, all equally long
-    return exact if exact >= USUAL_ROUND // 2 else -(-setting.window // rounds)
+    rounds = -(-life_config.window // USUAL_ROUND)  # of a window, all equally long
+    return exact if exact >= USUAL_ROUND // 2 else -(-life_config.window // rounds)
 
 
 def _probe(schedule: Schedule) -> Callable[[ProbeInput], dict[str, Any]]:
     """What the engine records of a life."""
 
-    def measure(moment: ProbeInput) -> dict[str, Any]:
-        task = {"task": moment.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
-        return {**episode_curves(moment), **task}
+    def measure(probe_input: ProbeInput) -> dict[str, Any]:
+        task = {"task": probe_input.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
+        return {**episode_curves(probe_input), **task}
 
     return measure
 

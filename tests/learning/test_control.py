@@ -45,7 +45,9 @@ def program(agent: Agent, boundaries_known: bool) -> Driver:
     stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known)
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     returns, maps = episode_return(best), value_maps(agent, np.arange(GRID.num_states))
-    return Driver(LifeConfig(agent, GRID, stream, lambda moment: {**returns(moment), "maps": maps(moment)}))
+    return Driver(
+        LifeConfig(agent, GRID, stream, lambda probe_input: {**returns(probe_input), "maps": maps(probe_input)})
+    )
 
 
 def live(agent: Agent, hypers: Hypers, boundaries_known: bool = False, seeds: int = 5) -> Outcome:
@@ -381,9 +383,9 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
 def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
     """It stops at the same instant however the run is cut, and what it did not live is not a number."""
     stream = Stream(TASKS, (0, 1), Episodes(50), boundaries_known=False)
-    setting = LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2)), max_steps=5_000)
+    config = LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2)), max_steps=5_000)
     hypers = [Hypers(lr=0.0), Hypers(lr=0.5)]  # the first walks at random and needs about a hundred steps per episode
-    whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
+    whole, cut = (Driver(config, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
     for outcome in (whole, cut):
         assert outcome.steps[0] == 5_000 > outcome.steps[1]
         lived = np.isfinite(outcome.record["discounted_return"])

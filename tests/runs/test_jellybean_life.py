@@ -57,13 +57,13 @@ def notebook(consolidate_every: Steps | None = None) -> Agent:
     )
 
 
-def everything(moment: ProbeInput) -> dict[str, Any]:
-    return {"reward": moment.tally.reward, "collected": moment.world.collected}
+def everything(probe_input: ProbeInput) -> dict[str, Any]:
+    return {"reward": probe_input.window.reward, "collected": probe_input.world.collected}
 
 
 def driver(round_steps: int = 20, consolidate_every: Steps | None = None) -> Driver:
-    setting = LifeConfig(notebook(consolidate_every), WORLD, STREAM, everything, window=40)
-    return Driver(setting, round_steps, rounds_per_chunk=2)
+    config = LifeConfig(notebook(consolidate_every), WORLD, STREAM, everything, window=40)
+    return Driver(config, round_steps, rounds_per_chunk=2)
 
 
 @pytest.fixture(scope="module")
@@ -101,9 +101,9 @@ def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, 
     """Through files, after every chunk."""
     program, finished, kept = driver(), {}, Checkpoints(tmp_path, {})
     batch = program.begin([0.0] * 3, [5, 6, 7])
-    while not batch.over:
+    while not batch.done:
         finished |= batch.advance()
-        if not batch.over:
+        if not batch.done:
             kept.save(batch.state())
             state = kept.newest(pytest.fail)
             assert state is not None

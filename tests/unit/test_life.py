@@ -335,16 +335,19 @@ SCRIBE = Agent(
     inspect=lambda state, obs: {"value": jnp.zeros(1)},  # noqa: ARG005
     consolidate_every=AT_SWITCH,
 )
-SETTING = LifeConfig(
-    SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), boundaries_known=True), lambda moment: moment
+CONFIG = LifeConfig(
+    SCRIBE,
+    Corridor(),
+    Stream(np.array([3, 5]), (0, 1), Episodes(2), boundaries_known=True),
+    lambda probe_input: probe_input,
 )
-step = jax.jit(lambda life: lives.step(SETTING, None, life))
-close_window = jax.jit(lambda life: lives.close_window(SETTING, life))
-consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life))
+step = jax.jit(lambda life: lives.step(CONFIG, None, life))
+close_window = jax.jit(lambda life: lives.close_window(CONFIG, life))
+consolidate = jax.jit(lambda life: lives.consolidate(CONFIG, None, life))
 
 
 def newborn() -> Life:
-    return lives.init_life(SETTING, None, make_key(0))
+    return lives.init_life(CONFIG, None, make_key(0))
 
 
 def shown(life: Life) -> list[Transition]:
@@ -370,8 +373,8 @@ def test_agent_is_shown_where_each_action_led() -> None:
 
 def test_tally_of_an_episode() -> None:
     """31 + 32 + 33, discounted 31 + 16 + 8.25, and the next reward would count for 1/8."""
-    measured = lives.moment(SETTING, after(newborn(), 3))
-    assert [float(part) for part in measured.tally] == [96, 55.25, 0.125, 3]
+    measured = lives.probe_input(CONFIG, after(newborn(), 3))
+    assert [float(part) for part in measured.window] == [96, 55.25, 0.125, 3]
     assert int(measured.task_id) == 0
 
 
@@ -393,7 +396,7 @@ def test_pages_turn_and_tasks_switch() -> None:
     """Two episodes of task 3, consolidation, two of task 5, and then no more: nothing is consolidated at the end."""
     life = close_window(after(newborn(), 3))
     assert (int(life.episode), int(life.obs), bool(life.waiting), bool(life.ended)) == (1, 30, False, False)
-    assert [float(part) for part in life.tally] == [0, 0, 1, 0]
+    assert [float(part) for part in life.window] == [0, 0, 1, 0]
 
     life = close_window(after(life, 3))  # the second episode ends the segment
     assert (int(life.episode), int(life.obs), bool(life.waiting)) == (2, 50, True)
@@ -405,10 +408,10 @@ def test_pages_turn_and_tasks_switch() -> None:
     assert int(again.consolidations) == 1
 
     for _ in range(2):
-        assert not bool(lives.is_done(SETTING, life))
+        assert not bool(lives.is_done(CONFIG, life))
         life = close_window(after(life, 3))
     assert int(life.episode) == 4
-    assert bool(lives.is_done(SETTING, life))
+    assert bool(lives.is_done(CONFIG, life))
     life = consolidate(life)
     assert (int(life.consolidations), bool(life.waiting), len(shown(life))) == (1, True, 6)
     assert int(close_window(after(life, 4)).step) == 12
@@ -443,8 +446,8 @@ def test_two_threads_may_trace_at_once() -> None:
 
     def lived(buffer: int, together: bool) -> Any:
         agent = meeting(pt_td(ROWS, uniform(4), jnp.int32(0), buffer=buffer), together)
-        setting = LifeConfig(agent, GRID, stream(), value_maps(agent, TRUTH.points))
-        return Driver(setting).run([Hypers(permanent_lr=0.1, transient_lr=0.3, decay=0.5)] * 3, range(3)).record
+        config = LifeConfig(agent, GRID, stream(), value_maps(agent, TRUTH.points))
+        return Driver(config).run([Hypers(permanent_lr=0.1, transient_lr=0.3, decay=0.5)] * 3, range(3)).record
 
     with ThreadPoolExecutor(2) as threads:
         at_once = list(threads.map(lambda buffer: lived(buffer, True), (50, 70)))

@@ -99,9 +99,9 @@ def per_lane_fields(kind: type) -> tuple[str, ...]:
 
 def hypers_of(config: AgentConfig) -> Any:
     """The numbers of a configuration that may differ between lanes; a configuration may also define them itself."""
-    own = getattr(config, "hypers", None)
-    if own is not None:
-        return own
+    hypers = getattr(config, "hypers", None)
+    if hypers is not None:
+        return hypers
     return Hypers(**{name: getattr(config, name) for name in per_lane_fields(type(config))})
 
 

@@ -193,23 +193,23 @@ def deep_agent(
 
     def store(state: DeepState, transition: Transition) -> DeepState:
         """Stores the transition in B, and the visit with its Q^P in D."""
-        now, then = Frame(transition.obs, state.age), Frame(transition.next_obs, state.age + 1)
+        now, following = Frame(transition.obs, state.age), Frame(transition.next_obs, state.age + 1)
         if parts.has_permanent:
             seen = frames.input(state.recent, transition.obs)
             permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
             output = outputs.output(transition.action)
             visit = {"output": output, "value": permanent_q[output]}
-            visited = visits.add(state.visited, now, then, visit, jnp.bool_(False), transition.valid)  # line 8
+            visited = visits.add(state.visited, now, following, visit, jnp.bool_(False), transition.valid)  # line 8
             state = state._replace(visited=visited)
             if use_cache:
                 seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs)
                 next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
-                now, then = now._replace(cached=permanent_q), then._replace(cached=next_permanent_q)
+                now, following = now._replace(cached=permanent_q), following._replace(cached=next_permanent_q)
         extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
         truncated = transition.last & (transition.discount > 0)
         recent, age = frames.advance(state.recent, state.age, transition)
         return state._replace(
-            replay=replay.add(state.replay, now, then, extras, truncated, transition.valid),  # line 7
+            replay=replay.add(state.replay, now, following, extras, truncated, transition.valid),  # line 7
             recent=recent,
             age=age,
         )
@@ -336,8 +336,8 @@ def taken(values: Array, output: Array) -> Array:
 
 def _policy_state(state: DeepState) -> DeepState:
     """Weights, and the frames an input is stacked from."""
-    kept = ("permanent", "transient", "recent")
-    return state._replace(**{name: () for name in state._fields if name not in kept})
+    needed = ("permanent", "transient", "recent")
+    return state._replace(**{name: () for name in state._fields if name not in needed})
 
 
 def _when_due(due: Array, new: Any, old: Any) -> Any:

@@ -92,8 +92,8 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
         if obs.shape[1:] != shapes[0]:
             raise UserError(f"this network takes observations of shape {shapes[0]}; got {obs.shape[1:]}")
         values = [obs.astype(jnp.float32)]
-        for layer, own in zip(layers, weights, strict=True):
-            values.append(layer.apply(own, values[-1]))
+        for layer, layer_weights in zip(layers, weights, strict=True):
+            values.append(layer.apply(layer_weights, values[-1]))
         return values
 
     return Network(
@@ -137,7 +137,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
     (the leading convolutions, activations and poolings) are computed once for every window that is different from the
     others. The numbers are the same.
     """
-    whole = sequence(layers, table.shape[1:])
+    network = sequence(layers, table.shape[1:])
     count = next((i for i, layer in enumerate(layers) if layer.window is None), len(layers))
     reach, stride, size = 1, 1, tuple(table.shape[1:])
     for layer in layers[:count]:
@@ -148,7 +148,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         return lambda weights, _: compute(weights, jnp.asarray(table, jnp.float32))
 
     if count == 0 or len(size) != 3:
-        return whole._replace(apply=of_rows(whole.apply), activations=of_rows(whole.activations), input=())
+        return network._replace(apply=of_rows(network.apply), activations=of_rows(network.activations), input=())
 
     views = np.lib.stride_tricks.sliding_window_view(table, (reach, reach), axis=(1, 2))[:, ::stride, ::stride]
     views = np.moveaxis(views[:, : size[0], : size[1]], 3, -1)  # [rows, H, W, reach, reach, C]
@@ -162,7 +162,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         seen = local.apply(weights[:count], windows)[:, 0, 0]  # [windows, features]
         return rest.apply(weights[count:], seen[place])
 
-    return whole._replace(apply=apply, activations=of_rows(whole.activations), input=())
+    return network._replace(apply=apply, activations=of_rows(network.activations), input=())
 
 
 def mlp(input: Shape, hidden: Sequence[int], outputs: int, activation: str = "relu", init: str = "small") -> Network:

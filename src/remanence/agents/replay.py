@@ -112,35 +112,35 @@ def make_replay(
         raise UserError("frames that are single numbers cannot be stacked")
     if next_obs_storage not in (SEPARATE, IMPLICIT, NONE):
         raise unknown("way to keep the next state", next_obs_storage, (SEPARATE, IMPLICIT, NONE))
-    kept, implicit = codec(example), next_obs_storage == IMPLICIT
+    storage, implicit = codec(example), next_obs_storage == IMPLICIT
     slots_in_all = capacity + implicit  # in a chain, the state that is to come has a place too
 
     def begin() -> Ring:
-        state: dict[str, Any] = {"frame": kept.example, "cached": cached}
+        state: dict[str, Any] = {"frame": storage.example, "cached": cached}
         if frames > 1:
             state["before"] = np.int8(0)
         item = {"now": state, "extras": extras}
         if next_obs_storage == SEPARATE:
-            item["next"] = {"frame": kept.example, "cached": cached}
+            item["next"] = {"frame": storage.example, "cached": cached}
         if implicit:
             item["cut"] = np.bool_(False)
         return rings.make_ring(item, slots_in_all)
 
     def packed(seen: Frame) -> dict[str, Any]:
-        state = {"frame": kept.pack(seen.frame), "cached": seen.cached}
+        state = {"frame": storage.pack(seen.frame), "cached": seen.cached}
         if frames > 1:
             state["before"] = jnp.minimum(seen.before, frames - 1).astype(jnp.int8)
         return state
 
-    def add(ring: Ring, now: Frame, then: Frame, extras: Any, cut: Array, valid: Array) -> Ring:
+    def add(ring: Ring, now: Frame, following: Frame, extras: Any, cut: Array, valid: Array) -> Ring:
         item = {"now": packed(now), "extras": extras}
         if next_obs_storage == SEPARATE:
-            item["next"] = {"frame": kept.pack(then.frame), "cached": then.cached}
+            item["next"] = {"frame": storage.pack(following.frame), "cached": following.cached}
         if not implicit:
             return rings.append(ring, item, valid)
         ring = rings.append(ring, {**item, "cut": cut}, valid)
         ahead = rings.append(
-            ring._replace(items=ring.items["now"]), packed(then), valid
+            ring._replace(items=ring.items["now"]), packed(following), valid
         )  # counts only once noted itself
         return ring._replace(items={**ring.items, "now": ahead.items})
 
@@ -148,30 +148,30 @@ def make_replay(
         slots = (rings.overwritten(ring) + ages) % slots_in_all
         items = jax.tree.map(lambda leaf: leaf[slots], ring.items)
         now, valid = items["now"], jnp.ones(ages.shape, bool)
-        then = items.get("next", now)
+        following = items.get("next", now)
         if implicit:
-            then = jax.tree.map(lambda leaf: leaf[(slots + 1) % slots_in_all], ring.items["now"])
+            following = jax.tree.map(lambda leaf: leaf[(slots + 1) % slots_in_all], ring.items["now"])
             valid = ~items["cut"]
         if frames == 1:
-            obs, next_obs = kept.unpack(now["frame"]), kept.unpack(then["frame"])
-            return Sample(slots, obs, next_obs, now["cached"], then["cached"], items["extras"], valid)
+            obs, next_obs = storage.unpack(now["frame"]), storage.unpack(following["frame"])
+            return Sample(slots, obs, next_obs, now["cached"], following["cached"], items["extras"], valid)
         back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
         there = (back <= now["before"][:, None]) & (back <= ages[:, None])
         valid &= now["before"] <= ages  # else it began before the memory was emptied
         earlier = ring.items["now"]["frame"][(slots[:, None] - back) % slots_in_all]
         earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
-        seen = [earlier, now["frame"][:, None], *([] if next_obs_storage == NONE else [then["frame"][:, None]])]
-        stack = kept.unpack(jnp.concatenate(seen, axis=1))
+        seen = [earlier, now["frame"][:, None], *([] if next_obs_storage == NONE else [following["frame"][:, None]])]
+        stack = storage.unpack(jnp.concatenate(seen, axis=1))
         obs = join_frames(stack[:, :frames])
         next_obs = obs if next_obs_storage == NONE else join_frames(stack[:, 1:])
-        return Sample(slots, obs, next_obs, now["cached"], then["cached"], items["extras"], valid)
+        return Sample(slots, obs, next_obs, now["cached"], following["cached"], items["extras"], valid)
 
     def sample(ring: Ring, key: Key, batch: int) -> Sample:
         overwritten = jnp.maximum(ring.count - capacity, 0)
         # The oldest ones lack their earlier frames, and in a chain the state to come lies where the very oldest was.
         skipped = overwritten - rings.overwritten(ring) + jnp.where(overwritten > 0, frames - 1, 0)
-        choose = draw if replace else draw_distinct
-        return gather(ring, skipped + choose(key, rings.size(ring) - skipped, batch))
+        draw_ages = draw if replace else draw_distinct
+        return gather(ring, skipped + draw_ages(key, rings.size(ring) - skipped, batch))
 
     def refresh(ring: Ring, believe: Callable[[Array], Any], block: int, active: Array | bool) -> Ring:
         states = rings.size(ring) + implicit
@@ -200,10 +200,10 @@ def draw_distinct(key: Key, size: Array, batch: int) -> Array:
     """[batch] distinct numbers below `size`, every set equally likely (Floyd's way); needs size ≥ batch."""
     u = jax.random.uniform(key, (batch,))
 
-    def choose(i: Array, chosen: Array) -> Array:
+    def draw_ages(i: Array, chosen: Array) -> Array:
         top = size - batch + i
         number = jnp.clip((u[i] * (top + 1)).astype(jnp.int32), 0, top)
         taken = jnp.any((chosen == number) & (jnp.arange(batch) < i))
         return chosen.at[i].set(jnp.where(taken, top, number))
 
-    return jax.lax.fori_loop(0, batch, choose, jnp.full(batch, -1, jnp.int32))
+    return jax.lax.fori_loop(0, batch, draw_ages, jnp.full(batch, -1, jnp.int32))

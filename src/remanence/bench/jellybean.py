@@ -26,7 +26,7 @@ class Sizes:
 
     lap: int = 3_200  # steps of a straight walk
     rounds: int = 24
-    known: int = 100_000  # steps to and fro, a multiple of 2 · `turn`
+    explored: int = 100_000  # steps to and fro, a multiple of 2 · `turn`
     turn: int = 500  # steps before the walk to and fro turns
     calls: int = 2_000  # of one step each; a multiple of 100
     lanes: tuple[int, ...] = (1, 4, 30)  # of such a call
@@ -34,7 +34,7 @@ class Sizes:
 
 
 FULL = Sizes()
-SMOKE = Sizes(lap=320, rounds=1, known=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
+SMOKE = Sizes(lap=320, rounds=1, explored=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
@@ -50,15 +50,15 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         before, begun = _weight(world), int(world.time[0])
         results = race({"new": lambda world=world: _lap(world, np.full(sizes.lap, UP))}, sizes.rounds)
         grown = (_weight(world) - before) / (int(world.time[0]) - begun)
-        to_and_fro = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.known // (2 * sizes.turn))
+        to_and_fro = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.explored // (2 * sizes.turn))
         _lap(world, to_and_fro)
-        results |= race({"known": lambda world=world, way=to_and_fro: _lap(world, way)}, sizes.rounds)
-        new, known = results["new"].rate_per_core, results["known"].rate_per_core
+        results |= race({"explored": lambda world=world, way=to_and_fro: _lap(world, way)}, sizes.rounds)
+        new, explored = results["new"].rate_per_core, results["explored"].rate_per_core
         proposals = new * PATCHES * rules.iterations / EVERY
         rows += [
             Row(f"{name}: new terrain, a straight walk", new, "steps/s"),
             Row(f"{name}: new terrain", proposals, "proposals/s", "births and deaths of items"),
-            Row(f"{name}: known terrain", known, "steps/s", f"with all views of {rules.view} × {rules.view}"),
+            Row(f"{name}: known terrain", explored, "steps/s", f"with all views of {rules.view} × {rules.view}"),
             Row(f"{name}: memory of new terrain", grown * 1e6 / 2**20, "MiB", "per million steps of a straight walk"),
         ]
     for lanes in sizes.lanes:

@@ -97,7 +97,7 @@ def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str,
     for _ in range(rounds):
         for name, function in contestants.items():
             laps[name].append(timed(function))
-    return {name: _best(own) for name, own in laps.items()}
+    return {name: _best(laps_of_one) for name, laps_of_one in laps.items()}
 
 
 def _best(laps: list[Timed]) -> Result:

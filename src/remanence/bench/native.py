@@ -59,16 +59,16 @@ def compile_loop(consolidates: bool) -> Loop:
     """
 
     @njit(cache=False, fastmath=True)
-    def measure(now: np.ndarray, kept: np.ndarray, tables: Any, task: int) -> tuple[Any, Any]:
+    def measure(now: np.ndarray, retained: np.ndarray, tables: Any, task: int) -> tuple[Any, Any]:
         current, others = np.float32(0), np.float32(0)
         for state in range(now.size):
             current += tables.weights[state] * (now[state] - tables.values[task, state]) ** 2
         for other in range(len(tables.values)):
             if other != task:
                 total = np.float32(0)
-                for state in range(kept.size):
-                    total += (kept[state] - tables.values[other, state]) ** 2
-                others += np.sqrt(total / np.float32(kept.size))
+                for state in range(retained.size):
+                    total += (retained[state] - tables.values[other, state]) ** 2
+                others += np.sqrt(total / np.float32(retained.size))
         return np.sqrt(current), others / np.float32(len(tables.values) - 1)
 
     @njit(cache=False, fastmath=True)
@@ -79,7 +79,7 @@ def compile_loop(consolidates: bool) -> Loop:
         combined = np.zeros(len(tables.successors), np.float32)  # V^P + V^T: the only sum that a step needs
         target = np.zeros(len(tables.successors), np.float32)
         visited = np.zeros(BUFFER, np.uint8)
-        seen, episode, steps, luck = 0, 0, 0, seed
+        seen, episode, steps, counter = 0, 0, 0, seed
         for segment in range(len(tables.order)):
             if consolidates and segment > 0:
                 target[:] = combined
@@ -93,8 +93,8 @@ def compile_loop(consolidates: bool) -> Loop:
                 state, ended = tables.start, False
                 while not ended:
                     # SplitMix64 (Steele, Lea and Flood, 2014): one draw is a counter and a hash
-                    luck += np.uint64(0x9E3779B97F4A7C15)
-                    bits = (luck ^ (luck >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                    counter += np.uint64(0x9E3779B97F4A7C15)
+                    bits = (counter ^ (counter >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
                     bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
                     following = tables.successors[state, np.int64(bits >> np.uint64(62))]
                     ended = tables.ends[following]
@@ -106,8 +106,8 @@ def compile_loop(consolidates: bool) -> Loop:
                         seen += 1
                     state = following
                     steps += 1
-                kept = permanent if consolidates else combined
-                errors[episode, 0], errors[episode, 1] = measure(combined, kept, tables, task)
+                retained = permanent if consolidates else combined
+                errors[episode, 0], errors[episode, 1] = measure(combined, retained, tables, task)
                 episode += 1
         return steps
 

@@ -123,19 +123,19 @@ def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any
 def _by_io_callback(function: HostFunction, result: Any, argument: Array) -> Any:
     """`io_callback` itself maps by calling the function lane by lane; this calls it once for all lanes."""
 
-    def on_host(given: Any) -> Any:
-        out = jax.tree.map(lambda form: np.empty(form.shape, form.dtype), result)
-        function(np.asarray(given), *jax.tree.leaves(out))
+    def on_host(argument_on_host: Any) -> Any:
+        out = jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), result)
+        function(np.asarray(argument_on_host), *jax.tree.leaves(out))
         return out
 
     @jax.custom_batching.custom_vmap
-    def once(given: Array) -> Any:
-        return io_callback(on_host, result, given)
+    def once(argument_on_host: Array) -> Any:
+        return io_callback(on_host, result, argument_on_host)
 
     @once.def_vmap
-    def once_for_all(lanes: int, _: list[bool], given: Array) -> Any:
-        mapped = jax.tree.map(lambda form: jax.ShapeDtypeStruct((lanes, *form.shape), form.dtype), result)
-        return _by_io_callback(function, mapped, given), jax.tree.map(lambda _: True, result)
+    def once_for_all(lanes: int, _: list[bool], argument_on_host: Array) -> Any:
+        mapped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((lanes, *leaf.shape), leaf.dtype), result)
+        return _by_io_callback(function, mapped, argument_on_host), jax.tree.map(lambda _: True, result)
 
     return once(argument)
 
@@ -146,10 +146,10 @@ def _interface_known() -> bool:
     found = _interface_version()
     if found in VERSIONS:
         return True
-    known = " or ".join(f"{major}.{minor}" for major, minor in VERSIONS)
+    supported = " or ".join(f"{major}.{minor}" for major, minor in VERSIONS)
     version = "has structures of an unknown size" if found is None else f"is version {found[0]}.{found[1]}"
     warnings.warn(
-        f"XLA's foreign function interface {version}, remanence knows version {known}: environments outside of the compiled "
+        f"XLA's foreign function interface {version}, remanence knows version {supported}: environments outside of the compiled "
         f"program are called by io_callback instead. Results are the same, steps take longer (jax {jax.__version__})",
         stacklevel=2,
     )
@@ -220,5 +220,5 @@ def _arrays(buffers: _Buffers) -> Iterator[np.ndarray]:
     for i in range(buffers.size):
         buffer = buffers.items[i].contents
         shape = buffer.dims[: buffer.rank]
-        whole = (_TYPES[buffer.type] * math.prod(shape)).from_address(buffer.data)
-        yield np.frombuffer(whole, _TYPES[buffer.type]).reshape(shape)
+        memory = (_TYPES[buffer.type] * math.prod(shape)).from_address(buffer.data)
+        yield np.frombuffer(memory, _TYPES[buffer.type]).reshape(shape)

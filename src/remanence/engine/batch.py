@@ -67,10 +67,10 @@ class Batch:
     def __init__(
         self, driver: Driver, hypers: Sequence[Any], seeds: Sequence[int], at_once: int, keep_agents: bool
     ) -> None:
-        for own in {id(one): one for one in hypers}.values():
-            check_hypers(own)
-        self.driver, self.setting, self.keep_agents = driver, driver.setting, keep_agents
-        self.over = False
+        for distinct in {id(one): one for one in hypers}.values():
+            check_hypers(distinct)
+        self.driver, self.config, self.keep_agents = driver, driver.config, keep_agents
+        self.done = False
         self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         self._seeds = np.asarray(seeds, np.uint32)
         self._lanes = np.full(self._rounded_up(min(at_once, len(seeds))), EMPTY)  # the lane in each row
@@ -99,7 +99,7 @@ class Batch:
         if self.driver.rounds_per_chunk is None:
             slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
             self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
-        done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.setting))(carry.life))
+        done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.config))(carry.life))
         running = int(in_use.sum() - done.sum())
         if running and self._rounds < self.driver.rounds_per_break:
             return {}
@@ -107,21 +107,22 @@ class Batch:
         if running and done.sum() < len(self._lanes) * TURNOVER:
             return {}  # too few to be worth a break
         finished = self._outcomes(np.flatnonzero(done))
-        if isinstance(self.setting.world, HostedWorld):
-            self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[done], carry.life.world))
+        if isinstance(self.config.world, HostedWorld):
+            self.config.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[done], carry.life.world))
         self._lanes[done] = EMPTY
-        self.over = not running and self._begun == len(self._seeds)
+        self.done = not running and self._begun == len(self._seeds)
         self._shrink(running)
         return finished
 
     def state(self) -> dict[str, np.ndarray]:
         """Everything that decides the future, as named arrays."""
-        kept = {f"life{name}": leaf for name, leaf in named_leaves(unwrap_keys(self._carry))} if self._carry else {}
-        if self._carry and isinstance(self.setting.world, HostedWorld):
-            kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
-        own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
-        own["devices"] = self.driver.mesh.size
-        return {name: np.asarray(leaf) for name, leaf in (kept | own).items()}
+        arrays = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
+        arrays["devices"] = self.driver.mesh.size
+        if self._carry:
+            arrays |= {f"life{name}": leaf for name, leaf in named_leaves(unwrap_keys(self._carry))}
+        if self._carry and isinstance(self.config.world, HostedWorld):
+            arrays |= {f"host.{name}": leaf for name, leaf in self.config.world.save(self._carry.life.world).items()}
+        return {name: np.asarray(leaf) for name, leaf in arrays.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
         """Continues from what `state` gave, in this process or another."""
@@ -143,9 +144,9 @@ class Batch:
                     f"the checkpoint does not fit this program (it differs in {name}): start over with --restart"
                 )
         carry: Carry = jax.tree.unflatten(jax.tree.structure(plain), leaves)
-        if isinstance(self.setting.world, HostedWorld):
+        if isinstance(self.config.world, HostedWorld):
             host = {name.removeprefix("host."): leaf for name, leaf in state.items() if name.startswith("host.")}
-            carry = carry._replace(life=carry.life._replace(world=self.setting.world.load(carry.life.world, host)))
+            carry = carry._replace(life=carry.life._replace(world=self.config.world.load(carry.life.world, host)))
         self._carry = self.driver.shard(wrap_keys(carry, shapes))
 
     def under_way(self) -> Iterator[tuple[int, int, Any]]:
@@ -175,19 +176,19 @@ class Batch:
             self._carry = new
         else:
             fresh = np.isin(self._lanes, beginning)
-            if isinstance(self.setting.world, HostedWorld):  # the other rows keep what they have
-                self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], new.life.world))
+            if isinstance(self.config.world, HostedWorld):  # the other rows keep what they have
+                self.config.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], new.life.world))
             self._carry = self.driver.replace_rows(self.driver.shard(fresh), new, self._carry)
 
     def _shrink(self, running: int) -> None:
         """Continues with fewer rows when few lanes are left and none is left to begin."""
         smaller = self._rounded_up(max(len(self._lanes) // SHRINK, SMALLEST_BATCH))
-        if self.over or self._begun < len(self._seeds) or not running <= smaller <= len(self._lanes) // 2:
+        if self.done or self._begun < len(self._seeds) or not running <= smaller <= len(self._lanes) // 2:
             return
-        kept = np.flatnonzero(self._lanes != EMPTY)
-        kept = np.concatenate([kept, np.flatnonzero(self._lanes == EMPTY)[: smaller - kept.size]])
-        self._carry = self.driver.shard(jax.tree.map(lambda leaf: leaf[kept], self._carry))
-        self._lanes = self._lanes[kept]
+        rows = np.flatnonzero(self._lanes != EMPTY)
+        rows = np.concatenate([rows, np.flatnonzero(self._lanes == EMPTY)[: smaller - rows.size]])
+        self._carry = self.driver.shard(jax.tree.map(lambda leaf: leaf[rows], self._carry))
+        self._lanes = self._lanes[rows]
         self._rows = self._hypers_by_row()
 
     def _rounded_up(self, rows: int) -> int:
@@ -200,17 +201,17 @@ class Batch:
 
     def _windows_done(self) -> np.ndarray:
         assert self._carry is not None
-        return np.asarray(jax.vmap(partial(lives.windows, self.setting))(self._carry.life))
+        return np.asarray(jax.vmap(partial(lives.windows, self.config))(self._carry.life))
 
     def _outcomes(self, rows: np.ndarray) -> dict[int, Outcome]:
         """The results of the lanes in these rows."""
         assert self._carry is not None
         life, record = self._carry
-        dropped = jax.vmap(self.setting.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
+        dropped = jax.vmap(self.config.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
         agents = life.agent if self.keep_agents else None
         everything = Outcome(*jax.tree.map(np.array, (record, life.step, dropped, agents)))
         windows = self._windows_done()
-        for row in rows[windows[rows] < self.setting.windows]:  # lanes that were stopped
+        for row in rows[windows[rows] < self.config.windows]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
                 leaf[row, windows[row] :] = np.nan
         return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}

@@ -35,24 +35,24 @@ class Driver:
 
     def __init__(
         self,
-        setting: LifeConfig,
+        config: LifeConfig,
         round_steps: int = 8,
         rounds_per_chunk: int | None = None,
         rounds_per_break: int = ROUNDS_PER_BREAK,
         devices: int | None = None,
     ) -> None:
         """`devices`: how many share the lanes; all if not given. The number of rows is a multiple of it."""
-        setting.check()
-        self.setting = setting
+        config.check()
+        self.config = config
         self.rounds_per_chunk = rounds_per_chunk
         self.rounds_per_break = rounds_per_break
         self.mesh = Mesh(np.array(jax.devices()[:devices]), (LANES,))
         by_device = partial(jax.shard_map, mesh=self.mesh, check_vma=False, out_specs=PartitionSpec(LANES))
         by_lane, shared = PartitionSpec(LANES), PartitionSpec()
-        self.init_rows = jax.jit(by_device(partial(_init_rows, setting), in_specs=(by_lane, by_lane)))
+        self.init_rows = jax.jit(by_device(partial(_init_rows, config), in_specs=(by_lane, by_lane)))
         """(hypers, seeds) -> lives before their first step"""
         self.advance_rows = jax.jit(
-            by_device(partial(_advance_rows, setting, round_steps), in_specs=(by_lane, by_lane, shared)),
+            by_device(partial(_advance_rows, config, round_steps), in_specs=(by_lane, by_lane, shared)),
             donate_argnums=1,
         )
         """(hypers, carry, rounds) -> carry"""
@@ -90,7 +90,7 @@ class Driver:
     ) -> Iterator[dict[int, Outcome]]:
         """The same, giving lanes back as they finish."""
         batch = self.begin(hypers, seeds, at_once)
-        while not batch.over:
+        while not batch.done:
             finished = batch.advance()
             if on_progress is not None:
                 on_progress(batch.progress)
@@ -119,31 +119,31 @@ class Driver:
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(LANES)))
 
 
-def _init_rows(setting: LifeConfig, hypers: Any, seeds: Array) -> Carry:
-    life = jax.vmap(lambda h, seed: lives.init_life(setting, h, make_key(seed)))(hypers, seeds)
-    measured = jax.eval_shape(jax.vmap(lambda one: setting.probe(lives.moment(setting, one))), life)
+def _init_rows(config: LifeConfig, hypers: Any, seeds: Array) -> Carry:
+    life = jax.vmap(lambda h, seed: lives.init_life(config, h, make_key(seed)))(hypers, seeds)
+    measured = jax.eval_shape(jax.vmap(lambda one: config.probe(lives.probe_input(config, one))), life)
     record = jax.tree.map(
-        lambda leaf: jnp.zeros((leaf.shape[0], setting.windows, *leaf.shape[1:]), leaf.dtype), measured
+        lambda leaf: jnp.zeros((leaf.shape[0], config.windows, *leaf.shape[1:]), leaf.dtype), measured
     )
     return Carry(life, record)
 
 
-def _advance_rows(setting: LifeConfig, round_steps: int, hypers: Any, carry: Carry, rounds: Array) -> Carry:
+def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carry, rounds: Array) -> Carry:
     """Up to `rounds` rounds for the lanes of one device, consolidating whenever all of them wait."""
 
     def every_lane(function: Callable, *arguments: Any) -> Any:
-        return jax.vmap(partial(function, setting), axis_name=LANES)(*arguments)
+        return jax.vmap(partial(function, config), axis_name=LANES)(*arguments)
 
     def play_round(carry: Carry) -> Carry:
         def step(life: Life, _: None) -> tuple[Life, None]:
             return every_lane(lives.step, hypers, life), None
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
-        measured = every_lane(lambda setting, one: setting.probe(lives.moment(setting, one)), life)
+        measured = every_lane(lambda config, one: config.probe(lives.probe_input(config, one)), life)
         # Lanes in the middle of a window write beyond the end of the record, where nothing is kept.
-        window = jnp.where(life.ended, every_lane(lives.windows, life), setting.windows)
+        window = jnp.where(life.ended, every_lane(lives.windows, life), config.windows)
         record = jax.tree.map(
-            lambda kept, new: jax.vmap(lambda k, w, n: k.at[w].set(n, mode="drop"))(kept, window, new),
+            lambda old, new: jax.vmap(lambda k, w, n: k.at[w].set(n, mode="drop"))(old, window, new),
             carry.record,
             measured,
         )

@@ -105,13 +105,13 @@ class Life(NamedTuple):
     agent: AgentState
     world: WorldState
     obs: Array  # [*obs]
-    tally: WindowStats
+    window: WindowStats
     step: Array  # [] steps lived
     episode: Array  # [] episodes finished
     consolidations: Array  # [] consolidations done
     ended: Array  # [] the window is full (an episode is over) and not yet closed
     waiting: Array  # [] the lane waits
-    finished: EpisodeStats | None  # None where windows are episodes
+    episodes: EpisodeStats | None  # None where windows are episodes
 
 
 class ProbeInput(NamedTuple):
@@ -119,8 +119,8 @@ class ProbeInput(NamedTuple):
 
     agent: AgentState
     task_id: Array  # [] the task that was live
-    tally: WindowStats
-    finished: EpisodeStats | None = None
+    window: WindowStats
+    episodes: EpisodeStats | None = None
     world: WorldState = None
 
 
@@ -183,34 +183,34 @@ class LifeConfig(NamedTuple):
             )
 
 
-def init_life(setting: LifeConfig, hypers: Any, key: Key) -> Life:
+def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
     """A life before its first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
     k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
-    world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0), k_tasks))
+    world, obs = config.world.reset(jax.random.fold_in(k_resets, 0), config.stream.task(jnp.int32(0), k_tasks))
     life = Life(
         keys=Keys(k_steps, k_resets, k_consolidations, k_tasks),
-        agent=setting.agent.init(k_agent, hypers),
+        agent=config.agent.init(k_agent, hypers),
         world=world,
         obs=obs,
-        tally=_blank_tally(),
+        window=_empty_window(),
         step=jnp.int32(0),
         episode=jnp.int32(0),
         consolidations=jnp.int32(0),
         ended=jnp.bool_(False),
         waiting=jnp.bool_(False),
-        finished=_none_finished() if setting.by_steps else None,
+        episodes=_no_episodes() if config.by_steps else None,
     )
-    return life._replace(waiting=is_due(setting, life))
+    return life._replace(waiting=is_due(config, life))
 
 
-def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
+def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
     """One step: act, see what happens, learn. A lane that waits computes the same, and nothing of it is kept."""
-    agent, world, stream = setting.agent, setting.world, setting.stream
+    agent, world, stream = config.agent, config.world, config.stream
     active = ~life.waiting
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
 
-    segment = _segment(setting, life)
+    segment = _segment(config, life)
     task = stream.task(segment, life.keys.tasks)
 
     def show(obs: Array) -> Any:
@@ -222,7 +222,7 @@ def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
     else:
         world_state, seen = world.step(k_world, life.world, action, task)
     completed = seen.last if seen.completed is None else seen.completed
-    if setting.by_steps and stream.truncate_on_switch:  # truncated, not terminated: the discount stays
+    if config.by_steps and stream.truncate_on_switch:  # truncated, not terminated: the discount stays
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.segment_length.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, valid=active)
     agent_state = agent.learn(life.agent, hypers, transition, k_learn)
@@ -231,45 +231,45 @@ def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
         agent=agent_state,
         world=tree_where(active, world_state, life.world),
         obs=jnp.where(active, seen.obs if seen.reset_obs is None else seen.reset_obs, life.obs),
-        tally=tree_where(active, _add(life.tally, seen.reward, world.discount), life.tally),
+        window=tree_where(active, _add(life.window, seen.reward, world.discount), life.window),
         step=life.step + active,
     )
-    if setting.by_steps:
+    if config.by_steps:
         moved = moved._replace(
-            finished=tree_where(active, _count(life.finished, seen, completed), life.finished),
-            ended=life.ended | (active & (moved.step % setting.window == 0)),
+            episodes=tree_where(active, _count(life.episodes, seen, completed), life.episodes),
+            ended=life.ended | (active & (moved.step % config.window == 0)),
         )
         if not world.endless:
-            moved = _begin_episode(setting, moved, active & seen.last)
+            moved = _begin_episode(config, moved, active & seen.last)
     else:
         moved = moved._replace(ended=life.ended | (active & seen.last))
-    return moved._replace(waiting=life.waiting | moved.ended | is_due(setting, moved) | is_done(setting, moved))
+    return moved._replace(waiting=life.waiting | moved.ended | is_due(config, moved) | is_done(config, moved))
 
 
-def close_window(setting: LifeConfig, life: Life) -> Life:
+def close_window(config: LifeConfig, life: Life) -> Life:
     """Closes a full window, and makes the lane active again unless it must consolidate or is done."""
-    following = life if setting.by_steps else _begin_episode(setting, life, life.ended)
-    following = following._replace(tally=tree_where(life.ended, _blank_tally(), life.tally), ended=jnp.bool_(False))
-    if life.finished is not None:
-        following = following._replace(finished=tree_where(life.ended, life.finished.next_window(), life.finished))
-    return following._replace(waiting=is_done(setting, following) | is_due(setting, following))
+    following = life if config.by_steps else _begin_episode(config, life, life.ended)
+    following = following._replace(window=tree_where(life.ended, _empty_window(), life.window), ended=jnp.bool_(False))
+    if life.episodes is not None:
+        following = following._replace(episodes=tree_where(life.ended, life.episodes.next_window(), life.episodes))
+    return following._replace(waiting=is_done(config, following) | is_due(config, following))
 
 
-def _begin_episode(setting: LifeConfig, life: Life, over: Array) -> Life:
+def _begin_episode(config: LifeConfig, life: Life, done: Array) -> Life:
     """Resets the world where an episode is over."""
-    following = life._replace(episode=life.episode + over)
-    if setting.world.resets_itself:
+    following = life._replace(episode=life.episode + done)
+    if config.world.resets_itself:
         return following
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
-    world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following), life.keys.tasks))
-    return following._replace(world=tree_where(over, world, life.world), obs=jnp.where(over, obs, life.obs))
+    world, obs = config.world.reset(k_reset, config.stream.task(_segment(config, following), life.keys.tasks))
+    return following._replace(world=tree_where(done, world, life.world), obs=jnp.where(done, obs, life.obs))
 
 
-def consolidate(setting: LifeConfig, hypers: Any, life: Life) -> Life:
+def consolidate(config: LifeConfig, hypers: Any, life: Life) -> Life:
     """Lets the agent consolidate if it is due. Nothing is consolidated after the last task."""
-    due = is_due(setting, life) & ~life.ended & ~is_done(setting, life)
+    due = is_due(config, life) & ~life.ended & ~is_done(config, life)
     key = jax.random.fold_in(life.keys.consolidations, life.consolidations)
-    agent = setting.agent.consolidate(life.agent, hypers, key, due)
+    agent = config.agent.consolidate(life.agent, hypers, key, due)
     consolidated = life._replace(
         agent=tree_where(due, agent, life.agent),
         consolidations=life.consolidations + due,
@@ -277,63 +277,63 @@ def consolidate(setting: LifeConfig, hypers: Any, life: Life) -> Life:
     return consolidated._replace(waiting=jnp.where(due, False, life.waiting))
 
 
-def moment(setting: LifeConfig, life: Life) -> ProbeInput:
+def probe_input(config: LifeConfig, life: Life) -> ProbeInput:
     """What there is to measure at the end of the current window."""
     before = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of the last step
-    task_id = setting.stream.task_id(_segment(setting, before), life.keys.tasks)
-    return ProbeInput(life.agent, task_id, life.tally, life.finished, life.world)
+    task_id = config.stream.task_id(_segment(config, before), life.keys.tasks)
+    return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world)
 
 
-def windows(setting: LifeConfig, life: Life) -> Array:
+def windows(config: LifeConfig, life: Life) -> Array:
     """How many windows are closed."""
-    return life.step // setting.window - life.ended if setting.by_steps else life.episode
+    return life.step // config.window - life.ended if config.by_steps else life.episode
 
 
-def is_done(setting: LifeConfig, life: Life) -> Array:
+def is_done(config: LifeConfig, life: Life) -> Array:
     """Whether all windows are closed, or the lane is stopped at `max_steps`."""
-    complete = windows(setting, life) >= setting.windows
-    return complete if setting.max_steps is None else complete | (life.step >= setting.max_steps)
+    complete = windows(config, life) >= config.windows
+    return complete if config.max_steps is None else complete | (life.step >= config.max_steps)
 
 
-def is_due(setting: LifeConfig, life: Life) -> Array:
+def is_due(config: LifeConfig, life: Life) -> Array:
     """Whether it is time for the agent's next consolidation."""
-    if setting.consolidate_every is None:
+    if config.consolidate_every is None:
         return jnp.bool_(False)
-    clock = life.step if isinstance(setting.consolidate_every, Steps) else life.episode + setting.consolidate_every.lead
-    return clock // setting.consolidate_every.count > life.consolidations
+    clock = life.step if isinstance(config.consolidate_every, Steps) else life.episode + config.consolidate_every.lead
+    return clock // config.consolidate_every.count > life.consolidations
 
 
-def _segment(setting: LifeConfig, life: Life) -> Array:
-    return (life.step if setting.by_steps else life.episode) // setting.stream.segment_length.count
+def _segment(config: LifeConfig, life: Life) -> Array:
+    return (life.step if config.by_steps else life.episode) // config.stream.segment_length.count
 
 
-def _blank_tally() -> WindowStats:
+def _empty_window() -> WindowStats:
     return WindowStats(jnp.float32(0), jnp.float32(0), jnp.float32(1), jnp.int32(0))
 
 
-def _add(tally: WindowStats, reward: Array, discount: float) -> WindowStats:
+def _add(window: WindowStats, reward: Array, discount: float) -> WindowStats:
     return WindowStats(
-        tally.reward + reward, tally.discounted + tally.weight * reward, tally.weight * discount, tally.steps + 1
+        window.reward + reward, window.discounted + window.weight * reward, window.weight * discount, window.steps + 1
     )
 
 
-def _none_finished() -> EpisodeStats:
+def _no_episodes() -> EpisodeStats:
     none, zero = jnp.float32(0), jnp.int32(0)
     latest = jnp.zeros(LAST_EPISODES, jnp.float32)
     return EpisodeStats(none, zero, zero, none, zero, none, none, latest, zero, none)
 
 
-def _count(finished: EpisodeStats | None, seen: TimeStep, completed: Array) -> EpisodeStats:
-    assert finished is not None
-    so_far, length = finished.under_way + seen.reward, finished.length + 1
-    place = finished.ever % LAST_EPISODES
-    return finished._replace(
+def _count(episodes: EpisodeStats | None, seen: TimeStep, completed: Array) -> EpisodeStats:
+    assert episodes is not None
+    so_far, length = episodes.under_way + seen.reward, episodes.length + 1
+    place = episodes.ever % LAST_EPISODES
+    return episodes._replace(
         under_way=jnp.where(seen.last, 0.0, so_far),
         length=jnp.where(seen.last, 0, length),
-        count=finished.count + completed,
-        returns=finished.returns + jnp.where(completed, so_far, 0.0),
-        lengths=finished.lengths + jnp.where(completed, length, 0),
-        latest=finished.latest.at[place].set(jnp.where(completed, so_far, finished.latest[place])),
-        ever=finished.ever + completed,
-        average=jnp.where(completed, SMOOTHING * finished.average + (1 - SMOOTHING) * so_far, finished.average),
+        count=episodes.count + completed,
+        returns=episodes.returns + jnp.where(completed, so_far, 0.0),
+        lengths=episodes.lengths + jnp.where(completed, length, 0),
+        latest=episodes.latest.at[place].set(jnp.where(completed, so_far, episodes.latest[place])),
+        ever=episodes.ever + completed,
+        average=jnp.where(completed, SMOOTHING * episodes.average + (1 - SMOOTHING) * so_far, episodes.average),
     )

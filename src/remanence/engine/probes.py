@@ -29,11 +29,11 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
     alike = jnp.asarray(np.where(truth.final, 0.0, 1 / len(truth.final)), jnp.float32)
     num_tasks = values.shape[1]
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        beliefs = jax.vmap(lambda point: agent.inspect(moment.agent, point))(points)  # each [points, 1]
-        now, kept = beliefs["value"][:, 0], beliefs.get("permanent", beliefs["value"])[:, 0]
-        mse_now, mse_now_unweighted, mse_kept = _squared_errors(now, kept, values, weights, alike)
-        live = jnp.arange(num_tasks) == moment.task_id
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        beliefs = jax.vmap(lambda point: agent.inspect(probe_input.agent, point))(points)  # each [points, 1]
+        now, retained = beliefs["value"][:, 0], beliefs.get("permanent", beliefs["value"])[:, 0]
+        mse_now, mse_now_unweighted, mse_retained = _squared_errors(now, retained, values, weights, alike)
+        live = jnp.arange(num_tasks) == probe_input.task_id
 
         def current(by_task: Array) -> Array:
             return jnp.sum(jnp.where(live, by_task, 0.0))
@@ -44,8 +44,8 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
         return {
             "rmsve_current": jnp.sqrt(current(mse_now)),
             "rmsve_current_unweighted": jnp.sqrt(current(mse_now_unweighted)),
-            "rmsve_others": others(jnp.sqrt(mse_kept)),
-            "mse_others": others(mse_kept),
+            "rmsve_others": others(jnp.sqrt(mse_retained)),
+            "mse_others": others(mse_retained),
         }
 
     return measure
@@ -62,24 +62,24 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
         steps               the length of the episode
     """
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        if moment.finished is not None:
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        if probe_input.episodes is not None:
             raise UserError(
                 "episode_return is for streams that count episodes: this one counts steps, use latest_returns"
             )
         measured = {
-            "discounted_return": moment.tally.discounted,
-            "return": moment.tally.reward,
-            "steps": moment.tally.steps.astype(jnp.float32),
+            "discounted_return": probe_input.window.discounted,
+            "return": probe_input.window.reward,
+            "steps": probe_input.window.steps.astype(jnp.float32),
         }
         if best is not None:
-            measured["regret"] = jnp.asarray(best, jnp.float32)[moment.task_id] - moment.tally.discounted
+            measured["regret"] = jnp.asarray(best, jnp.float32)[probe_input.task_id] - probe_input.window.discounted
         return measured
 
     return measure
 
 
-def episode_curves(moment: ProbeInput) -> dict[str, Array]:
+def episode_curves(probe_input: ProbeInput) -> dict[str, Array]:
     """Episodes and rewards of a window, whatever the clock counts: an episode is a window of its own where it counts episodes.
 
     return           mean undiscounted return of the episodes that ended in the window
@@ -89,17 +89,17 @@ def episode_curves(moment: ProbeInput) -> dict[str, Array]:
 
     Where none ended, return and length are those of the window before, and 0 before the first episode ends.
     """
-    tally, done = moment.tally, moment.finished
-    length = tally.steps.astype(jnp.float32)
+    window, done = probe_input.window, probe_input.episodes
+    length = window.steps.astype(jnp.float32)
     return {
-        "return": tally.reward if done is None else done.mean_return,
-        "reward_rate": tally.reward / jnp.maximum(tally.steps, 1),
+        "return": window.reward if done is None else done.mean_return,
+        "reward_rate": window.reward / jnp.maximum(window.steps, 1),
         "episode_length": length if done is None else done.mean_length,
         "episodes": jnp.ones_like(length) if done is None else done.count.astype(jnp.float32),
     }
 
 
-def latest_returns(moment: ProbeInput) -> dict[str, Array]:
+def latest_returns(probe_input: ProbeInput) -> dict[str, Array]:
     """Returns of episodes, where the clock counts steps.
 
     return_last100     mean return of the last 100 episodes; of all until there are 100; 0 before the first ends
@@ -108,10 +108,10 @@ def latest_returns(moment: ProbeInput) -> dict[str, Array]:
     episodes           how many they are; one that a switch cut off counts nowhere
     reward_rate        reward per step of the window
     """
-    done = moment.finished
+    done = probe_input.episodes
     if done is None:
         raise UserError("latest_returns is for streams that count steps: this one counts episodes, use episode_return")
-    curves = episode_curves(moment)
+    curves = episode_curves(probe_input)
     return {
         "return_last100": jnp.sum(done.latest) / jnp.clip(done.ever, 1, LAST_EPISODES),
         "return_average": done.average,
@@ -122,13 +122,15 @@ def latest_returns(moment: ProbeInput) -> dict[str, Array]:
 def value_maps(agent: Agent, points: np.ndarray) -> Probe:
     """What the agent believes of every point, part by part: {"value": [points, outputs], …}."""
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        return jax.vmap(lambda point: agent.inspect(moment.agent, point))(jnp.asarray(points))
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        return jax.vmap(lambda point: agent.inspect(probe_input.agent, point))(jnp.asarray(points))
 
     return measure
 
 
-def _squared_errors(now: Array, kept: Array, values: Array, weights: Array, alike: Array) -> tuple[Array, Array, Array]:
+def _squared_errors(
+    now: Array, retained: Array, values: Array, weights: Array, alike: Array
+) -> tuple[Array, Array, Array]:
     """Squared errors on every task, [tasks]: of `now` by weights, of `now` with points alike, of `kept` with points alike.
 
     Summed one point after the other: with lanes mapped over it, each addition is then one vector instruction for several
@@ -137,8 +139,8 @@ def _squared_errors(now: Array, kept: Array, values: Array, weights: Array, alik
     zero = jnp.zeros(values.shape[1])
 
     def add(sums: tuple[Array, Array, Array], point: tuple[Array, ...]) -> tuple[tuple[Array, Array, Array], None]:
-        now, kept, truth, weight, alike = point
-        squared_now, squared_kept = (now - truth) ** 2, (kept - truth) ** 2
-        return (sums[0] + weight * squared_now, sums[1] + alike * squared_now, sums[2] + alike * squared_kept), None
+        now, retained, truth, weight, alike = point
+        squared_now, squared_retained = (now - truth) ** 2, (retained - truth) ** 2
+        return (sums[0] + weight * squared_now, sums[1] + alike * squared_now, sums[2] + alike * squared_retained), None
 
-    return jax.lax.scan(add, (zero, zero, zero), (now, kept, values, weights, alike), unroll=32)[0]
+    return jax.lax.scan(add, (zero, zero, zero), (now, retained, values, weights, alike), unroll=32)[0]

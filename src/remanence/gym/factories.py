@@ -60,17 +60,17 @@ class EnvFactory:
 def env_factories(env: Any, adapter: Adapter | None) -> dict[str, EnvFactory]:
     """The user's environments as factories, by name."""
     if isinstance(env, Mapping):
-        listed = [(str(name), one) for name, one in env.items()]
+        pairs = [(str(name), one) for name, one in env.items()]
     elif isinstance(env, Sequence) and not isinstance(env, str):
-        listed = [(one if isinstance(one, str) else f"environment {n}", one) for n, one in enumerate(env)]
+        pairs = [(one if isinstance(one, str) else f"environment {n}", one) for n, one in enumerate(env)]
     else:
-        listed = [(env if isinstance(env, str) else "environment", env)]
-    if not listed:
+        pairs = [(env if isinstance(env, str) else "environment", env)]
+    if not pairs:
         raise UserError("no environment: give a function that makes one")
     found: dict[str, EnvFactory] = {}
-    for name, one in listed:
+    for name, one in pairs:
         found[f"{name} again" if name in found else name] = EnvFactory(_maker(one), adapter)
-    if len(found) < len(listed):
+    if len(found) < len(pairs):
         raise UserError("give each environment its own name: {name: function that makes it, …}")
     return found
 

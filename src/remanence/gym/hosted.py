@@ -99,7 +99,7 @@ class GymnasiumWorld(HostedWorld):
         del task
         seed = (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)  # what environments are seeded with
         asked = jnp.stack([jnp.int32(self.pool), seed])
-        lane, obs = hostcall.call("remanence_own_begin", _begin, [_form((), "int32"), self._view], asked)
+        lane, obs = hostcall.call("remanence_own_begin", _begin, [_shape_dtype((), "int32"), self._view], asked)
         return HostState(lane, jnp.int32(0)), obs
 
     def step_active(
@@ -107,14 +107,19 @@ class GymnasiumWorld(HostedWorld):
     ) -> tuple[HostState, TimeStep]:
         del key, task
         asked = [jnp.int32(self.pool), state.lane, state.time, action, active]
-        obs, reset_obs, facts = hostcall.call(
+        obs, reset_obs, outcome = hostcall.call(
             "remanence_own_step",
             _step,
-            [self._view, self._view, _form((4,), "float32")],
+            [self._view, self._view, _shape_dtype((4,), "float32")],
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
         seen = TimeStep(
-            obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, reset_obs=reset_obs, completed=facts[3] > 0
+            obs,
+            reward=outcome[0],
+            discount=outcome[1],
+            last=outcome[2] > 0,
+            reset_obs=reset_obs,
+            completed=outcome[3] > 0,
         )
         return HostState(state.lane, state.time + 1), seen
 
@@ -133,10 +138,10 @@ class GymnasiumWorld(HostedWorld):
 
     @property
     def _view(self) -> jax.ShapeDtypeStruct:
-        return _form(self.observation.shape, self.observation.dtype)
+        return _shape_dtype(self.observation.shape, self.observation.dtype)
 
 
-def _form(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+def _shape_dtype(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
 
 
@@ -148,17 +153,17 @@ def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
     obs.reshape(len(asked), -1)[...] = [first.ravel() for _, first in began]
 
 
-def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, facts: np.ndarray) -> None:
+def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, outcome: np.ndarray) -> None:
     """[lanes, (pool, lane, time, action, active)] -> what is seen; lanes that are not active stay where they are."""
     asked = asked.reshape(-1, 5)
-    obs, reset_obs, facts = (told.reshape(len(asked), -1) for told in (obs, reset_obs, facts))
+    obs, reset_obs, outcome = (output.reshape(len(asked), -1) for output in (obs, reset_obs, outcome))
     rows = asked[:, 4].nonzero()[0].tolist()
     if len(rows) < len(asked):
-        for told in (obs, reset_obs, facts):
-            told[...] = 0
+        for output in (obs, reset_obs, outcome):
+            output[...] = 0
     if not rows:
         return
     _, lanes, times, actions, _ = asked[rows].T.tolist()
     for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
         obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
-        facts[row] = seen.reward, seen.discount, seen.last, seen.completed
+        outcome[row] = seen.reward, seen.discount, seen.last, seen.completed

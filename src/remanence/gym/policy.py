@@ -156,11 +156,11 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         spaces = Spaces(**{name: _tuple(value) for name, value in about.pop("spaces").items()})
         name, tasks = about.pop("name"), about.pop("tasks")
         built = config.build(spaces.env_spec(tasks))
-        form = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
-        leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(form)]
+        shapes = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
+        leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(shapes)]
         fits = all(
             (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
-            for leaf, (_, wanted) in zip(leaves, named_leaves(form), strict=True)
+            for leaf, (_, wanted) in zip(leaves, named_leaves(shapes), strict=True)
         )
         if not fits or len(leaves) != len(arrays):
             raise ValueError("weights")
@@ -177,7 +177,7 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         zlib.error,
     ) as error:
         raise UserError(f"'{path}' is no policy saved by remanence for this agent, or it is damaged") from error
-    state = jax.tree.unflatten(jax.tree.structure(form), leaves)
+    state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
     return Policy(name, config, spaces, tasks, state, about)
 
 

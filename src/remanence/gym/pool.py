@@ -61,9 +61,9 @@ class EnvWorker:
         return HostStep(obs, reward, discount, last, completed, self._reset() if last else obs)
 
     def close(self) -> None:
-        for made in self._made.values():
+        for env in self._made.values():
             with contextlib.suppress(Exception):  # what an environment says when it is closed no longer matters
-                made.close()
+                env.close()
         self._made.clear()
 
     @property
@@ -99,9 +99,9 @@ class EnvWorker:
 
     def _reset(self) -> np.ndarray:
         """The next episode. An environment is seeded once, as Gymnasium wants it."""
-        known = self._number in self._seeded
+        seeded = self._number in self._seeded
         self._seeded.add(self._number)
-        obs, _ = self._env.reset() if known else self._env.reset(seed=self.seed)
+        obs, _ = self._env.reset() if seeded else self._env.reset(seed=self.seed)
         return self.spaces.encode(obs)
 
 
@@ -129,13 +129,13 @@ class EnvPool:
 
     def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
         with self._watching():
-            seen = []
+            steps_taken = []
             for lane, time, action in zip(lanes, times, actions, strict=True):
                 worker = self.workers[lane]
                 if worker.steps != time:
                     raise RuntimeError(f"step {time} of a life that is at step {worker.steps}")
-                seen.append(worker.step(action))
-            return seen
+                steps_taken.append(worker.step(action))
+            return steps_taken
 
     def leave(self, lane: int) -> None:
         self.workers[lane].close()

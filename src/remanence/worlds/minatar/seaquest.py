@@ -202,7 +202,7 @@ class Seaquest:
     def board(self, state: SeaquestState) -> Array:
         shots, divers, enemies = state.shots, state.divers, state.enemies
         air = jnp.maximum(state.oxygen, 0) * 10 // OXYGEN
-        crew = jnp.maximum(state.aboard, 0)
+        aboard = jnp.maximum(state.aboard, 0)
         bottom = jnp.arange(SIZE) == EDGE
         back = jnp.where(state.rightward, state.x - 1, state.x + 1)
         flying = (enemies.bullet >= 0) & (enemies.bullet <= EDGE)
@@ -215,7 +215,7 @@ class Seaquest:
             at(enemies.x, enemies.y, enemies.there & ~enemies.shoots),
             at(enemies.x, enemies.y, enemies.there & enemies.shoots),
             jnp.where(bottom, bit(air) - 1, 0),
-            jnp.where(bottom, (bit(crew) - 1) << (EDGE - crew), 0),
+            jnp.where(bottom, (bit(aboard) - 1) << (EDGE - aboard), 0),
             at(divers.x, divers.y, divers.there),
         )
 

@@ -4,8 +4,8 @@
 
 A configuration is a frozen dataclass with a `name` and `build(spec)`. Fields typed `PerLane` may differ between lanes of one
 compiled program; they reach the agent as `hypers`. The agent is a tuple of pure functions for one lane, and the engine runs it for
-many seeds at once. All its memory is in the state, which every function takes and returns. `learn` is also called while a lane waits
-for others: `transition.valid` is then False, and the state must not change.
+many seeds at once. All its memory is in the state, which every function takes and returns. `learn` is also called while a lane
+waits for others: `transition.valid` is then False, and the state must not change.
 """
 
 from __future__ import annotations

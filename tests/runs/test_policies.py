@@ -87,7 +87,7 @@ def test_an_agent_of_ones_own_acts_but_is_not_saved(tmp_path: Path) -> None:
     policy = quiet({"mine": notebook(10)}, Script, 10).policy("mine")
     assert policy.act(np.zeros(4, np.float32)) == 5
     assert {policy.act(np.zeros(4, np.float32), greedy=False) for _ in range(20)} == {5}  # it always acts so
-    with pytest.raises(UserError, match="agent of your own"):
+    with pytest.raises(UserError, match="your own agent"):
         policy.save(tmp_path / "mine.npz")
 
 

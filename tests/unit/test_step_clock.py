@@ -235,7 +235,7 @@ def test_agents_that_are_told_the_task_see_it() -> None:
 @pytest.mark.parametrize(
     ("window", "segment_length", "consolidate_every", "complaint"),
     [
-        (3, Steps(8), None, "whole number of times into a segment of 8 steps; got 3"),
+        (3, Steps(8), None, "must divide a segment of 8 steps; got 3"),
         (0, Steps(8), None, "got 0"),
         (2, Episodes(8), None, "counts episodes"),
         (4, Steps(8), Episodes(2), "every n steps"),

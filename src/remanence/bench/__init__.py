@@ -17,7 +17,7 @@ SMOKE_REMARK = "smoke test: the sizes are tiny, the numbers mean nothing"
 
 
 def run(name: str, progress: Callable[[str], None], smoke: bool = False) -> Report:
-    """Runs one of `BENCHMARKS`; `progress` hears what is being measured."""
+    """Runs one of `BENCHMARKS`; `progress` is called with what is being measured."""
     benchmark = import_module(f"{__name__}.{name}")
     if smoke:
         return replace(benchmark.run(progress, benchmark.SMOKE), remark=SMOKE_REMARK)

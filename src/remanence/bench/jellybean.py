@@ -15,7 +15,7 @@ from remanence.experiments.base import RELEASED
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 
-# A straight walk samples so many patches each time it comes to new terrain, after so many steps.
+# A straight walk samples this many patches each time it reaches new terrain, after this many steps.
 PATCHES, EVERY = 10, 32
 UP, DOWN = 0, 3
 

@@ -77,7 +77,7 @@ class Result(NamedTuple):
     rate: float  # steps per second, in its fastest lap
     rate_per_core: float  # steps per second of processor time, in its thriftiest lap
     seconds: float  # of the fastest lap
-    scores: np.ndarray  # [lanes] of all laps that had luck of their own
+    scores: np.ndarray  # [lanes] of all laps with their own seeds
 
 
 def timed(function: Callable[[], Lap]) -> Timed:

@@ -85,7 +85,7 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
 
 
 def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:
-    """A lap of so many steps in all lanes, one per entry of `games`, spread over all devices."""
+    """A lap of `steps` steps in all lanes, one per entry of `games`, spread over all devices."""
     mesh, by_lane = Mesh(np.array(jax.devices()), (LANE_AXIS,)), PartitionSpec(LANE_AXIS)
 
     def lane(key: Key, game: Array) -> tuple[Array, Array]:
@@ -98,7 +98,7 @@ def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:
             return (tree_where(seen.last, first_state, state), obs, total + seen.reward), None
 
         (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(steps))
-        return total / steps, obs  # if nobody asked for it, the observation would not be made
+        return total / steps, obs  # otherwise the compiler would drop the observation
 
     program = jax.jit(
         jax.shard_map(jax.vmap(lane), mesh=mesh, check_vma=False, in_specs=(by_lane, by_lane), out_specs=by_lane)

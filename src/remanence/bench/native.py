@@ -86,7 +86,7 @@ def compile_loop(consolidates: bool) -> Loop:
                 for index in range(seen):
                     state = visited[index]
                     permanent[state] += permanent_lr * (target[state] - permanent[state])
-                combined[:] = permanent  # the transient part starts anew at zero
+                combined[:] = permanent  # the transient part is reset to zero
                 seen = 0
             task = tables.order[segment]
             for _ in range(tables.segment_length):

@@ -149,7 +149,7 @@ class PTTD:
         self.visited.append(state)
 
     def consolidate(self) -> None:
-        """One pass over the visited states in order, towards what both parts know now; then the transient part starts anew."""
+        """One pass over the visited states in order, towards the sum of both parts; then the transient part is reset."""
         target, p = self.permanent.plus(self.transient), self.permanent
         for state in self.visited:
             p.add_scaled_gradient(state, self.permanent_lr * (target[state] - p[state]))

@@ -22,18 +22,18 @@ from remanence.worlds.base import HostedWorld
 if TYPE_CHECKING:
     from remanence.engine.lanes import Driver
 
-# Rounds per call of the program: few at first, and never more than some seconds' worth, so that progress is soon shown
-# and little is lost when a run is interrupted.
+# Rounds per call of the program: few at first, and never more than take a few seconds, so that progress is shown early
+# and an interrupted run loses little.
 FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
-# The share of rows that must be done before it is worth a break to collect them.
+# The share of rows that must be done before we pause to collect them.
 TURNOVER = 1 / 8
-# When only 1 of SHRINK rows is in use and no lane is left to begin, the batch shrinks, but not below the smallest.
+# When only 1 of SHRINK rows is in use and no lane is left to start, the batch shrinks, but not below SMALLEST_BATCH.
 SHRINK, SMALLEST_BATCH = 4, 16
 EMPTY = -1  # a row without a lane
 
 
 class Progress(NamedTuple):
-    """How far a run has come, over all lanes."""
+    """Progress of a run, summed over lanes."""
 
     windows: int
     steps: int
@@ -49,19 +49,19 @@ class Outcome(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What the program carries from call to call; leaves [rows, ...]."""
+    """The state of the program between calls; leaves [rows, ...]."""
 
     life: Life
     record: Any
 
 
 class Batch:
-    """Lanes in progress: which lane is in which row, and all that decides their future, to be saved and restored.
+    """Running lanes: which lane is in which row, and their complete state, which can be saved and restored.
 
-    At most `at_once` lanes run at a time. Some may take many times longer than others; they never hold up the rest: new
-    lanes take the rows of those that are done, and when none is left to begin, the last ones continue in a smaller batch.
+    At most `at_once` lanes run at a time. Some may take many times longer than others, and the rest do not wait for them: new
+    lanes take the rows of lanes that are done, and when no lane is left to start, the last ones continue in a smaller batch.
     Both happen after a fixed number of rounds, never by wall-clock time: which lanes run together depends neither on the machine's
-    speed nor on how often a run was interrupted.
+    speed nor on how often a run is interrupted.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class Batch:
         self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         self._seeds = np.asarray(seeds, np.uint32)
         self._lanes = np.full(self._rounded_up(min(at_once, len(seeds))), EMPTY)  # the lane in each row
-        self._begun = 0  # lanes that have begun; they begin in their order
-        self._clocks = np.zeros((2, len(seeds)), np.int64)  # windows and steps of every lane
+        self._begun = 0  # lanes that have started; they start in order
+        self._clocks = np.zeros((2, len(seeds)), np.int64)  # windows and steps of each lane
         self._rounds = 0  # since the last break
         self._carry: Carry | None = None
         self._rows: Any = self._hypers_by_row()
@@ -86,7 +86,7 @@ class Batch:
         return Progress(*map(int, self._clocks.sum(axis=1)))
 
     def advance(self) -> dict[int, Outcome]:
-        """Runs for some seconds at most; returns the lanes that are done, once there are enough of them."""
+        """Runs for a few seconds at most; returns the lanes that are done, once there are enough of them."""
         self._fill_rows()
         assert self._carry is not None
         rounds = min(self._chunk, self.driver.rounds_per_break - self._rounds)
@@ -97,7 +97,9 @@ class Batch:
         windows, steps = self._windows_done(), np.asarray(carry.life.step)
         self._clocks[:, self._lanes[in_use]] = windows[in_use], steps[in_use]
         if self.driver.rounds_per_chunk is None:
-            slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
+            slow = (
+                time.monotonic() - began > CHUNK_SECONDS
+            )  # the first call includes compilation; the chunk soon grows again
             self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
         done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.config))(carry.life))
         running = int(in_use.sum() - done.sum())
@@ -115,7 +117,7 @@ class Batch:
         return finished
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that decides the future, as named arrays."""
+        """The complete state, as named arrays."""
         arrays = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
         arrays["devices"] = self.driver.mesh.size
         if self._carry:
@@ -125,11 +127,11 @@ class Batch:
         return {name: np.asarray(leaf) for name, leaf in arrays.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Continues from what `state` gave, in this process or another."""
+        """Continues from a saved `state`, of this process or another."""
         devices, here = int(state["devices"]), self.driver.mesh.size
-        if devices != here:  # another number of lanes on each device would change the last bits
+        if devices != here:  # another number of lanes per device would change the last bits
             raise UserError(
-                f"this was begun with {devices} cores per process, here are {here}: give --cores-per-group {devices}, "
+                f"this run started with {devices} cores per process, here it has {here}: give --cores-per-group {devices}, "
                 "or start over with --restart"
             )
         self._lanes, self._clocks = np.array(state["lanes"]), np.array(state["clocks"])
@@ -150,7 +152,7 @@ class Batch:
         self._carry = self.driver.shard(wrap_keys(carry, shapes))
 
     def under_way(self) -> Iterator[tuple[int, int, Any]]:
-        """For each lane in progress: its number, how many windows it has closed, and its record so far."""
+        """For each running lane: its number, the number of closed windows, and its record so far."""
         if self._carry is None:
             return
         record = jax.tree.map(np.asarray, self._carry.record)
@@ -163,7 +165,7 @@ class Batch:
         return tree_nbytes(self.driver.plain_shapes(self._hypers, len(self._lanes)))
 
     def _fill_rows(self) -> None:
-        """Lets lanes begin in empty rows."""
+        """Starts lanes in empty rows."""
         free = np.flatnonzero(self._lanes == EMPTY)
         beginning = np.arange(self._begun, min(self._begun + free.size, len(self._seeds)))
         if not beginning.size:
@@ -176,12 +178,12 @@ class Batch:
             self._carry = new
         else:
             fresh = np.isin(self._lanes, beginning)
-            if isinstance(self.config.world, HostedWorld):  # the other rows keep what they have
+            if isinstance(self.config.world, HostedWorld):  # the other rows keep their environments
                 self.config.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], new.life.world))
             self._carry = self.driver.replace_rows(self.driver.shard(fresh), new, self._carry)
 
     def _shrink(self, running: int) -> None:
-        """Continues with fewer rows when few lanes are left and none is left to begin."""
+        """Continues with fewer rows when few lanes are left and none is left to start."""
         smaller = self._rounded_up(max(len(self._lanes) // SHRINK, SMALLEST_BATCH))
         if self.done or self._begun < len(self._seeds) or not running <= smaller <= len(self._lanes) // 2:
             return
@@ -196,7 +198,7 @@ class Batch:
         return -(-rows // self.driver.mesh.size) * self.driver.mesh.size
 
     def _hypers_by_row(self) -> Any:
-        """An empty row has those of lane 0."""
+        """Hyper-parameters of each row; an empty row has those of lane 0."""
         return self.driver.shard(jax.tree.map(lambda leaf: leaf[np.maximum(self._lanes, 0)], self._hypers))
 
     def _windows_done(self) -> np.ndarray:

@@ -1,14 +1,14 @@
 """The only interaction loop: one agent, in one world, fed by one stream of tasks.
 
-Functions here are written for one lane; `lanes.py` runs many. Every lane keeps its own clocks, and every random number
-of a lane is a function of its key and those clocks alone. So what a lane does depends neither on the lanes beside it nor on
-how a run is cut into rounds and chunks.
+Functions here are written for one lane; `lanes.py` runs many. Each lane has its own counters, and every random number of a lane
+is a function of its key and these counters only. So the results of a lane depend neither on other lanes nor on how a run is split
+into rounds and chunks.
 
-Two clocks. Where a stream counts its segments in episodes, a *window* of the record is an episode. Where it counts steps, a window
-is a number of steps: episodes, if the world has any, end and begin in the middle of it, and all lanes are at the same step.
+Two clocks. If segments are counted in episodes, a *window* of the record is one episode. If they are counted in steps, a window is
+a fixed number of steps: episodes may end and start in the middle of it, and all lanes are at the same step.
 
-A lane *waits* when its window is full or its agent is due to consolidate; otherwise it is *active*. Rare and heavy work is done
-for waiting lanes between rounds of steps (`close_window`, `consolidate`): inside a step all lanes would pay for it at every step.
+A lane *waits* when its window is full or its agent is due to consolidate; otherwise it is *active*. Rare, expensive work is done
+for waiting lanes between rounds of steps (`close_window`, `consolidate`): inside a step, all lanes would pay for it at every step.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from remanence.core.types import (
 from remanence.streams import Stream
 from remanence.worlds.base import HostedWorld, World
 
-NO_EPISODE = 2**31 - 1  # a number no episode will ever have
-# Over how many episodes returns are averaged, and how slowly a moving average forgets.
+NO_EPISODE = 2**31 - 1  # never the number of an episode
+# The number of episodes over which returns are averaged, and the weight of the past in the moving average.
 LAST_EPISODES, SMOOTHING = 100, 0.99
 
 
@@ -52,31 +52,31 @@ class Keys(NamedTuple):
 
 
 class EpisodeStats(NamedTuple):
-    """Episodes that ended, where windows count steps. Returns are undiscounted.
+    """Episodes that ended, if windows count steps. Returns are undiscounted.
 
-    An episode that a task switch cuts off is not among them. The first two fields describe the episode under way, the next three
-    the window under way; the others outlast both.
+    An episode that a task switch truncates is not counted. The first two fields describe the current episode, the next three the
+    current window; the others persist.
     """
 
-    under_way: Array  # []  the rewards so far of the episode under way
-    length: Array  # []  its steps so far
+    under_way: Array  # []  the sum of rewards of the current episode so far
+    length: Array  # []  its length so far
     count: Array  # []  episodes that ended in this window
     returns: Array  # []  the sum of their returns
     lengths: Array  # []  the sum of their lengths
-    previous_return: Array  # []  `mean_return` of the window before
-    previous_length: Array  # []  `mean_length` of the window before
-    latest: Array  # [LAST_EPISODES]  returns of the last episodes, a ring by number of episode; 0 where there were none
-    ever: Array  # []  episodes that ended since the beginning
-    average: Array  # []  moving average of returns: an episode adds 1 − SMOOTHING of its own; begins at 0
+    previous_return: Array  # []  `mean_return` of the previous window
+    previous_length: Array  # []  `mean_length` of the previous window
+    latest: Array  # [LAST_EPISODES]  returns of the last episodes, as a ring; 0 where there is none yet
+    ever: Array  # []  episodes that ended since the start of the life
+    average: Array  # []  moving average of returns: G adds (1 − SMOOTHING) G; starts at 0
 
     @property
     def mean_return(self) -> Array:
-        """Of the episodes that ended in this window; if none did, that of the window before; 0 before the first episode ends."""
+        """Mean over the episodes that ended in this window; if none did, the previous window's; 0 before the first episode ends."""
         return jnp.where(self.count > 0, self.returns / jnp.maximum(self.count, 1), self.previous_return)
 
     @property
     def mean_length(self) -> Array:
-        """The same for their lengths."""
+        """The same for lengths."""
         return jnp.where(self.count > 0, self.lengths / jnp.maximum(self.count, 1), self.previous_length)
 
     def next_window(self) -> EpisodeStats:
@@ -90,35 +90,35 @@ class EpisodeStats(NamedTuple):
 
 
 class WindowStats(NamedTuple):
-    """Sums over the window under way."""
+    """Sums over the current window."""
 
     reward: Array  # []
     discounted: Array  # []
-    weight: Array  # []  the discount of the next reward, seen from the start of the window
+    weight: Array  # []  γ^t, the discount of the next reward
     steps: Array  # []
 
 
 class Life(NamedTuple):
-    """Everything that decides the future of one lane."""
+    """The complete state of one lane."""
 
     keys: Keys
     agent: AgentState
     world: WorldState
     obs: Array  # [*obs]
     window: WindowStats
-    step: Array  # [] steps lived
+    step: Array  # [] steps taken
     episode: Array  # [] episodes finished
     consolidations: Array  # [] consolidations done
-    ended: Array  # [] the window is full (an episode is over) and not yet closed
+    ended: Array  # [] the window is full and not yet closed
     waiting: Array  # [] the lane waits
-    episodes: EpisodeStats | None  # None where windows are episodes
+    episodes: EpisodeStats | None  # None if a window is an episode
 
 
 class ProbeInput(NamedTuple):
-    """What a probe sees at the end of a window: an episode, or a number of steps."""
+    """The input of a probe at the end of a window: an episode, or a number of steps."""
 
     agent: AgentState
-    task_id: Array  # [] the task that was live
+    task_id: Array  # [] the task of the window's last step
     window: WindowStats
     episodes: EpisodeStats | None = None
     world: WorldState = None
@@ -128,16 +128,16 @@ Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; rec
 
 
 class LifeConfig(NamedTuple):
-    """What all lanes of a program share."""
+    """What all lanes of a compiled program share."""
 
     agent: Agent
     world: World
     stream: Stream
     probe: Probe
     max_steps: int | None = None
-    """a lane that needs more is stopped: an agent whose values diverge may never end an episode"""
+    """a lane that needs more steps is stopped: an agent whose values diverge may never end an episode"""
     window: int = 1
-    """steps per window, where the stream counts steps"""
+    """steps per window, if the stream counts steps"""
 
     @property
     def by_steps(self) -> bool:
@@ -145,18 +145,18 @@ class LifeConfig(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """How many windows a life has."""
+        """The number of windows of a life."""
         return self.stream.windows(self.window)
 
     @property
     def consolidate_every(self) -> Duration | None:
-        """How much passes between two consolidations."""
+        """The interval between two consolidations."""
         if self.agent.consolidate_every == AT_SWITCH:
             return self.stream.segment_length
         return self.agent.consolidate_every  # type: ignore[return-value]
 
     def check(self) -> None:
-        """Refuses combinations that could only be a mistake."""
+        """Raises for combinations that cannot work."""
         if not isinstance(self.world, World):
             raise UserError(
                 f"a world derives from remanence.worlds.World; {type(self.world).__name__} does not (see docs/own/world.md)"
@@ -165,11 +165,10 @@ class LifeConfig(NamedTuple):
             raise UserError(f"a hosted world is endless or resets itself; {type(self.world).__name__} is neither")
         if self.window < 1 or (self.by_steps and self.stream.segment_length.count % self.window):
             raise UserError(
-                f"a window must fit a whole number of times into a segment of {self.stream.segment_length.count} steps; "
-                f"got {self.window}"
+                f"a window must divide a segment of {self.stream.segment_length.count} steps; got {self.window}"
             )
         if not self.by_steps and self.window != 1:
-            raise UserError("windows are for streams that count steps: this one counts episodes")
+            raise UserError("window is for streams that count steps: this one counts episodes")
         if self.by_steps and isinstance(self.consolidate_every, Episodes):
             raise UserError("this stream counts steps: let the agent consolidate every n steps, not episodes")
         if self.agent.consolidate_every == AT_SWITCH and not (self.stream.boundaries_known or self.agent.task_aware):
@@ -184,7 +183,7 @@ class LifeConfig(NamedTuple):
 
 
 def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
-    """A life before its first step."""
+    """A life before the first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
     k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
     world, obs = config.world.reset(jax.random.fold_in(k_resets, 0), config.stream.task(jnp.int32(0), k_tasks))
@@ -205,7 +204,7 @@ def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
 
 
 def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
-    """One step: act, see what happens, learn. A lane that waits computes the same, and nothing of it is kept."""
+    """One step: act, observe, learn. A waiting lane computes the same, and the result is discarded."""
     agent, world, stream = config.agent, config.world, config.stream
     active = ~life.waiting
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
@@ -222,7 +221,7 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
     else:
         world_state, seen = world.step(k_world, life.world, action, task)
     completed = seen.last if seen.completed is None else seen.completed
-    if config.by_steps and stream.truncate_on_switch:  # truncated, not terminated: the discount stays
+    if config.by_steps and stream.truncate_on_switch:  # truncated, not terminated: keep the discount
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.segment_length.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, valid=active)
     agent_state = agent.learn(life.agent, hypers, transition, k_learn)
@@ -247,7 +246,7 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
 
 
 def close_window(config: LifeConfig, life: Life) -> Life:
-    """Closes a full window, and makes the lane active again unless it must consolidate or is done."""
+    """Closes a full window. The lane becomes active again unless it is done or due to consolidate."""
     following = life if config.by_steps else _begin_episode(config, life, life.ended)
     following = following._replace(window=tree_where(life.ended, _empty_window(), life.window), ended=jnp.bool_(False))
     if life.episodes is not None:
@@ -256,7 +255,7 @@ def close_window(config: LifeConfig, life: Life) -> Life:
 
 
 def _begin_episode(config: LifeConfig, life: Life, done: Array) -> Life:
-    """Resets the world where an episode is over."""
+    """Resets the world if `done`."""
     following = life._replace(episode=life.episode + done)
     if config.world.resets_itself:
         return following
@@ -266,7 +265,7 @@ def _begin_episode(config: LifeConfig, life: Life, done: Array) -> Life:
 
 
 def consolidate(config: LifeConfig, hypers: Any, life: Life) -> Life:
-    """Lets the agent consolidate if it is due. Nothing is consolidated after the last task."""
+    """Consolidates if it is due; not after the last task."""
     due = is_due(config, life) & ~life.ended & ~is_done(config, life)
     key = jax.random.fold_in(life.keys.consolidations, life.consolidations)
     agent = config.agent.consolidate(life.agent, hypers, key, due)
@@ -278,14 +277,14 @@ def consolidate(config: LifeConfig, hypers: Any, life: Life) -> Life:
 
 
 def probe_input(config: LifeConfig, life: Life) -> ProbeInput:
-    """What there is to measure at the end of the current window."""
+    """The input of the probe at the end of the current window."""
     before = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of the last step
     task_id = config.stream.task_id(_segment(config, before), life.keys.tasks)
     return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world)
 
 
 def windows(config: LifeConfig, life: Life) -> Array:
-    """How many windows are closed."""
+    """The number of closed windows."""
     return life.step // config.window - life.ended if config.by_steps else life.episode
 
 
@@ -296,7 +295,7 @@ def is_done(config: LifeConfig, life: Life) -> Array:
 
 
 def is_due(config: LifeConfig, life: Life) -> Array:
-    """Whether it is time for the agent's next consolidation."""
+    """Whether the next consolidation is due."""
     if config.consolidate_every is None:
         return jnp.bool_(False)
     clock = life.step if isinstance(config.consolidate_every, Steps) else life.episode + config.consolidate_every.lead

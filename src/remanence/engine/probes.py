@@ -1,4 +1,4 @@
-"""What is measured at the end of a window: of an episode, or of a number of steps. The names are those of `metrics.py`."""
+"""Probes: what is measured at the end of a window (an episode, or a number of steps). Names are those of `metrics.py`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from remanence.worlds.true_values import Truth
 def value_error(agent: Agent, truth: Truth) -> Probe:
     """Root mean squared value error on the current task and on the others (paper, §5.1 and Fig. 2).
 
-    The current task is judged by all the agent knows; the other tasks by what it keeps when the task changes: the
-    permanent part alone for PT, its one value function for TD. Final states count as points without error.
+    The current task is evaluated with the agent's value function; the other tasks with the part it retains when the task changes:
+    the permanent part for PT, the only value function for TD. Terminal states count as points without error.
 
-        rmsve_current              √ Σ_s d(s) (v(s) − v_τ(s))²       d: the truth's weights
-        rmsve_current_unweighted   the same, all points alike
+        rmsve_current              √ Σ_s d(s) (v(s) − v_τ(s))²       d: weights of the points
+        rmsve_current_unweighted   the same, all points weighted equally
         rmsve_others               mean over the other tasks of the unweighted root mean squared error
         mse_others                 mean over the other tasks of the unweighted mean squared error
     """
@@ -52,9 +52,9 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
 
 
 def episode_return(best: np.ndarray | None = None) -> Probe:
-    """The return of each episode, where the clock counts episodes (paper, §5.2).
+    """The return of each episode, for streams that count episodes (paper, §5.2).
 
-    Args: best: [tasks] the optimal value of the start; without it there is no regret.
+    Args: best: [tasks] the optimal value of the start state; without it, no regret is recorded.
 
         discounted_return   Σ_t γ^t R_{t+1}, as in the published figures
         return              Σ_t R_{t+1}
@@ -80,14 +80,14 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
 
 
 def episode_curves(probe_input: ProbeInput) -> dict[str, Array]:
-    """Episodes and rewards of a window, whatever the clock counts: an episode is a window of its own where it counts episodes.
+    """Episodes and rewards of a window, for both clocks: if the stream counts episodes, a window is one episode.
 
     return           mean undiscounted return of the episodes that ended in the window
     reward_rate      reward per step of the window
     episode_length   mean length of those episodes
-    episodes         how many they are
+    episodes         the number of those episodes
 
-    Where none ended, return and length are those of the window before, and 0 before the first episode ends.
+    If none ended, return and length are those of the previous window, and 0 before the first episode ends.
     """
     window, done = probe_input.window, probe_input.episodes
     length = window.steps.astype(jnp.float32)
@@ -100,12 +100,12 @@ def episode_curves(probe_input: ProbeInput) -> dict[str, Array]:
 
 
 def latest_returns(probe_input: ProbeInput) -> dict[str, Array]:
-    """Returns of episodes, where the clock counts steps.
+    """Returns of episodes, for streams that count steps.
 
-    return_last100     mean return of the last 100 episodes; of all until there are 100; 0 before the first ends
+    return_last100     mean return of the last 100 episodes, or of all if there are fewer; 0 before the first ends
     return_average     moving average over episodes, R ← 0.99 R + 0.01 G, from 0; as in the released code
     return             mean return of the episodes that ended in the window; as in `episode_curves`
-    episodes           how many they are; one that a switch cut off counts nowhere
+    episodes           the number of those episodes; an episode that a switch truncates is not counted
     reward_rate        reward per step of the window
     """
     done = probe_input.episodes
@@ -120,7 +120,7 @@ def latest_returns(probe_input: ProbeInput) -> dict[str, Array]:
 
 
 def value_maps(agent: Agent, points: np.ndarray) -> Probe:
-    """What the agent believes of every point, part by part: {"value": [points, outputs], …}."""
+    """The agent's values of every point, by part: {"value": [points, outputs], …}."""
 
     def measure(probe_input: ProbeInput) -> dict[str, Array]:
         return jax.vmap(lambda point: agent.inspect(probe_input.agent, point))(jnp.asarray(points))
@@ -131,10 +131,10 @@ def value_maps(agent: Agent, points: np.ndarray) -> Probe:
 def _squared_errors(
     now: Array, retained: Array, values: Array, weights: Array, alike: Array
 ) -> tuple[Array, Array, Array]:
-    """Squared errors on every task, [tasks]: of `now` by weights, of `now` with points alike, of `kept` with points alike.
+    """Squared errors on every task, [tasks]: of `now`, weighted; of `now`, unweighted; of `retained`, unweighted.
 
-    Summed one point after the other: with lanes mapped over it, each addition is then one vector instruction for several
-    lanes, four times faster on a CPU than a reduction, whose additions wait for each other lane by lane.
+    Summed point by point: mapped over lanes, each addition is one vector instruction for several lanes, four times faster
+    on a CPU than a reduction within each lane.
     """
     zero = jnp.zeros(values.shape[1])
 

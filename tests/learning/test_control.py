@@ -27,7 +27,7 @@ from remanence.worlds import SlipperyGrid
 
 GRID = SlipperyGrid()
 TASKS = np.array([[1, -1], [-1, 1]], np.float32)
-SPAN, SEGMENTS = 8, 4
+SEGMENT_LENGTH, SEGMENTS = 8, 4
 Q = linear(one_hot(GRID.num_states), outputs=4)
 GREEDY = epsilon_greedy(0.1)
 OPTIMUM = optimal_values(*GRID.dynamics(TASKS), GRID.discount)
@@ -42,7 +42,7 @@ def transition(
 
 @cache
 def program(agent: Agent, boundaries_known: bool) -> Driver:
-    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known)
+    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SEGMENT_LENGTH), boundaries_known)
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     returns, maps = episode_return(best), value_maps(agent, np.arange(GRID.num_states))
     return Driver(
@@ -195,7 +195,7 @@ def same(left: Any, right: Any) -> bool:
 def test_continual_form_with_the_stream_s_rhythm_is_the_semi_continual_one() -> None:
     """λ = 0 and k = task length (paper, §6), bitwise."""
     hypers = Hypers(permanent_lr=0.05, transient_lr=0.5, decay=0.0)
-    boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SPAN)), hypers)
+    boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SEGMENT_LENGTH)), hypers)
     assert same(boundaries_known.record, untold.record)
     assert boundaries_known.record["maps"]["permanent"][:, -1].any()
 
@@ -216,13 +216,13 @@ def test_consolidating_before_the_episode_is_one_episode_early() -> None:
     ]  # after each episode
     moved = np.abs(np.diff(maps, axis=1)).max(axis=(0, 2, 3)) > 0
     # seen after episode e (from 0), a change means a consolidation before it: e = 2, 5, 8, …
-    np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SPAN * SEGMENTS, 3))
+    np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SEGMENT_LENGTH * SEGMENTS, 3))
 
 
 def test_regret_is_what_is_missing_to_the_optimum() -> None:
     record = live(PLAIN, Hypers(lr=0.5)).record
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
-    task = np.repeat(cyclic(2, SEGMENTS), SPAN)
+    task = np.repeat(cyclic(2, SEGMENTS), SEGMENT_LENGTH)
     np.testing.assert_allclose(
         record["regret"] + record["discounted_return"],
         np.broadcast_to(best[task], record["discounted_return"].shape),

@@ -27,9 +27,9 @@ from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBeanWorlds, RewardSchedule, hosted, preset
 from remanence.worlds.jellybean.hosted import SEEDS, JellyBeanWorld
 
-STEPS, SPAN = 240, 80
+STEPS, SEGMENT_LENGTH = 240, 80
 WORLD = JellyBeanWorld(preset("released"))
-STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SPAN), Steps(SPAN), boundaries_known=False)
+STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SEGMENT_LENGTH), Steps(SEGMENT_LENGTH), boundaries_known=False)
 walk_at_random = uniform(4)
 
 
@@ -85,7 +85,7 @@ def test_a_life_is_the_simulators(lived: Outcome) -> None:
         views, collected_now = world.walk(actions[lane][:, None])
         bits = world.paint(views).reshape(STEPS, -1)
         np.testing.assert_array_equal(seen[lane], bits @ (1 + np.arange(WORLD.observation.shape[0])))
-        rewards = RewardSchedule(every=SPAN).rewards(np.arange(STEPS), collected_now[:, 0])
+        rewards = RewardSchedule(every=SEGMENT_LENGTH).rewards(np.arange(STEPS), collected_now[:, 0])
         np.testing.assert_allclose(lived.record["reward"][lane], rewards.reshape(-1, 40).sum(axis=1), atol=1e-5)
         np.testing.assert_array_equal(lived.record["collected"][lane, -1], world.collected[0])
     assert lived.record["collected"][:, -1].sum() > 0

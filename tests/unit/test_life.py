@@ -22,7 +22,7 @@ from conftest import (
     ROWS,
     SEEDS,
     SEGMENTS,
-    SPAN,
+    SEGMENT_LENGTH,
     STEP_BUFFER,
     STEP_PERIOD,
     TASKS,
@@ -134,8 +134,8 @@ def relive(
         visited.clear()
         since = 0
 
-    for episode in range(SPAN * SEGMENTS):
-        task_id = (episode // SPAN) % len(TASKS)
+    for episode in range(SEGMENT_LENGTH * SEGMENTS):
+        task_id = (episode // SEGMENT_LENGTH) % len(TASKS)
         goals = dict(zip([(0, 0), (0, 4), (4, 0), (4, 4)], TASKS[task_id].tolist(), strict=True))
         cell, length = (2, 2), 0
         while cell not in goals:
@@ -168,7 +168,7 @@ def relive(
                 "mse_others": errors.mean(),
             }
         )
-        over = episode + 1 == SPAN * SEGMENTS
+        over = episode + 1 == SEGMENT_LENGTH * SEGMENTS
         if isinstance(consolidate_every, Episodes) and (episode + 1) % consolidate_every.count == 0 and not over:
             consolidate()
     boundaries_known.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -191,14 +191,14 @@ def test_td_lives_as_retold_in_numpy() -> None:
 
 def test_td_with_reset_lives_as_retold_in_numpy() -> None:
     outcome = live(TD_RESET, LEARNING)
-    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SPAN))
+    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
     assert_retold(outcome.record, [again(seed, lr=h.lr) for seed, h in zip(SEEDS, LEARNING, strict=True)])
 
 
 def test_pt_td_lives_as_retold_in_numpy() -> None:
     """Consolidation at switches, five lanes with step sizes and decays of their own."""
     outcome = live(pt(consolidate_every=AT_SWITCH), RATES)
-    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SPAN))
+    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
     boundaries_known = [
         again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
         for s, h in zip(SEEDS, RATES, strict=True)
@@ -275,7 +275,7 @@ def test_record_is_complete() -> None:
     """One entry per lane and episode, no NaN left, and lanes that only fill up devices are gone."""
     outcome = live(PT_BY_STEPS, RATES)
     for name, curve in outcome.record.items():
-        assert curve.shape[:2] == (len(SEEDS), SPAN * SEGMENTS), name
+        assert curve.shape[:2] == (len(SEEDS), SEGMENT_LENGTH * SEGMENTS), name
         assert np.isfinite(curve).all(), name
     assert outcome.steps.shape == outcome.samples_dropped.shape == outcome.agents[1].shape == (len(SEEDS),)
     np.testing.assert_array_equal(outcome.record["steps"].sum(axis=1), outcome.steps)
@@ -288,7 +288,7 @@ def test_progress_grows_to_the_whole() -> None:
     outcome = program.run(LEARNING, SEEDS, seen.append)
     assert len(seen) > 2
     assert seen == sorted(seen)
-    assert seen[-1] == Progress(len(SEEDS) * SPAN * SEGMENTS, int(outcome.steps.sum()))
+    assert seen[-1] == Progress(len(SEEDS) * SEGMENT_LENGTH * SEGMENTS, int(outcome.steps.sum()))
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ settings.load_profile("suite")
 # Rewards of the corners top-left, top-right, bottom-left, bottom-right in the paper's four tasks (App. C.1.1).
 TASKS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]], np.float32)
 GRID = CornerGrid()
-SPAN, SEGMENTS = 6, 5  # a small life: five tasks (the first comes back) of six episodes
+SEGMENT_LENGTH, SEGMENTS = 6, 5  # a small life: five tasks (the first comes back) of six episodes
 SEEDS = (0, 1, 2, 3, 4)  # an odd number, so that devices must be filled up
 TRUTH = corner_grid_truth(GRID, TASKS)
 
@@ -66,17 +66,17 @@ PT_BY_STEPS = counting(pt_td(ROWS, uniform(4), jnp.int32(0), buffer=STEP_BUFFER,
 
 
 def stream(boundaries_known: bool = True) -> Stream:
-    return Stream(TASKS, cyclic(len(TASKS), SEGMENTS), Episodes(SPAN), boundaries_known)
+    return Stream(TASKS, cyclic(len(TASKS), SEGMENTS), Episodes(SEGMENT_LENGTH), boundaries_known)
 
 
 def everything(agent: Agent) -> Probe:
     """Measures all there is at the end of an episode."""
     error, believed = value_error(agent, TRUTH), value_maps(agent, TRUTH.points)
 
-    def measure(moment: ProbeInput) -> dict[str, Any]:
-        counts = {**moment.tally._asdict(), "task": moment.task_id}
-        values = {part: belief[:, 0] for part, belief in believed(moment).items()}  # [states]
-        return {**error(moment), **values, **{name: jnp.float32(count) for name, count in counts.items()}}
+    def measure(probe_input: ProbeInput) -> dict[str, Any]:
+        counts = {**probe_input.window._asdict(), "task": probe_input.task_id}
+        values = {part: belief[:, 0] for part, belief in believed(probe_input).items()}  # [states]
+        return {**error(probe_input), **values, **{name: jnp.float32(count) for name, count in counts.items()}}
 
     return measure
 

@@ -62,9 +62,9 @@ class BitMaze(World):
 def everything(_: Agent) -> Probe:
     """The return, and a number to which every array of the agent contributes: replay, weights, moments, target and cache."""
 
-    def probe(moment: ProbeInput) -> dict[str, Array]:
-        total = sum(jnp.sum(leaf.astype(jnp.float32)) for leaf in jax.tree.leaves(unwrap_keys(moment.agent)))
-        return {"return": moment.tally.reward, "agent": jnp.asarray(total)}
+    def probe(probe_input: ProbeInput) -> dict[str, Array]:
+        total = sum(jnp.sum(leaf.astype(jnp.float32)) for leaf in jax.tree.leaves(unwrap_keys(probe_input.agent)))
+        return {"return": probe_input.window.reward, "agent": jnp.asarray(total)}
 
     return probe
 

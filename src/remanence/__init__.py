@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-# Agents in your own environment; imported on first use.
+# Imported on first use.
 _ELSEWHERE = {
     **dict.fromkeys(("live", "load_results"), "live_env"),
     **dict.fromkeys(("Drift", "Stationary", "Switches"), "streams"),

@@ -281,8 +281,8 @@ class Report:
                 )
         if not sections:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
-        page = write_report(sections, self.to)
-        print_rich(f"{len(sections)} experiments: open {page}")
+        report_path = write_report(sections, self.to)
+        print_rich(f"{len(sections)} experiments: open {report_path}")
 
 
 @dataclass(frozen=True)
@@ -323,7 +323,7 @@ class Theory:
 
 
 @dataclass(frozen=True)
-class Bench:
+class BenchCommand:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
@@ -353,7 +353,7 @@ Command = (
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
     | Annotated[Theory, subcommand("theory")]
-    | Annotated[Bench, subcommand("bench")]
+    | Annotated[BenchCommand, subcommand("bench")]
 )
 
 
@@ -375,8 +375,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"remanence: {stopped}", file=sys.stderr)
         return 128 + stopped.signal
     except OSError as error:  # a full disk, a vanished directory
-        known = of_disk(error, Path(error.filename or "."))
-        print(f"remanence: {known or error.strerror or error}", file=sys.stderr)
+        message = of_disk(error, Path(error.filename or "."))
+        print(f"remanence: {message or error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("remanence: stopped; finished work is saved, the same command resumes", file=sys.stderr)
@@ -394,8 +394,8 @@ def _parse_change(change: str) -> tuple[str, str, str]:
 
 def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
     try:
-        agent, name, listed = _parse_change(change)
-        values = tuple(ast.literal_eval(value.strip()) for value in listed.split(",") if value.strip())
+        agent, name, texts = _parse_change(change)
+        values = tuple(ast.literal_eval(value.strip()) for value in texts.split(",") if value.strip())
         if not all(isinstance(value, int | float) for value in values):
             raise ValueError
     except (ValueError, SyntaxError, UserError) as error:

@@ -1,4 +1,4 @@
-"""`remanence.live`: agents learn in a Gymnasium environment of the user's own."""
+"""`remanence.live`: trains agents in the user's Gymnasium environments."""
 
 from __future__ import annotations
 
@@ -50,34 +50,34 @@ RECORDED = (
     "episode_length",
     "episodes",
     "task",
-)  # in this order in tables: the first is plotted
-POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the length of a window is not given
+)  # in the order of the tables; the first one is plotted
+POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
-# A lane's state is there once while it lives and once more when lanes begin, and the program needs room to work.
+# Memory holds the state of a lane, a second copy when lanes start, and the temporaries of the program.
 COPIES, SHARE_OF_MEMORY = 3, 0.7
 
 
 @dataclass(frozen=True, repr=False)
 class LiveResults(Results):
-    """The results of `live`, or any run read from disk: tables, a chart, and what the agents have learned."""
+    """The results of `live`, or of any run read from disk: tables, a chart, and the learned policies."""
 
     policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
-    """by contender and seed, of a run that is only in memory"""
+    """by contender and seed, if the run is only in memory"""
 
     def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
-        """A chart of one metric, the first one if not given; `smooth`: each point is the mean of that many windows."""
+        """A chart of one metric, by default the first; each point is the mean of `smooth` windows."""
         from remanence.report.panels.run import chart
 
         return chart(self, metric, smooth)
 
     def policy(self, contender: str, seed: int | None = None) -> Policy:
-        """The policy of a contender at the end of its life; of the first seed, if not given."""
+        """The final policy of a contender, by default of the first seed."""
         if contender not in self.contenders:
             raise unknown("agent", contender, self.contenders)
         seed = self.seeds[0] if seed is None else seed
         if seed not in self.seeds:
-            raise UserError(f"'{contender}' did not live with seed {seed}: seeds are {self.seeds}")
+            raise UserError(f"there is no run of '{contender}' with seed {seed}: seeds are {self.seeds}")
         if self.location is None:
             return self.policies[contender, seed]
         return load_policy(self.path / POLICIES / f"{self.lane(contender, seed)}.npz")
@@ -112,16 +112,16 @@ def live(
     """Trains agents in a Gymnasium environment, once for each seed, and returns their curves and policies.
 
     Args:
-        agents: one or several: names ("PT-DQN"), configurations (`PTDQN(decay=0.9)`), or your own `Agent`, alone or with its
-            hyperparameters as a pair (agent, hypers). A dict gives them names.
+        agents: one or several: names ("PT-DQN"), configurations (`PTDQN(decay=0.9)`), your own `Agent`, or a pair (agent, hypers).
+            A dict gives them names.
         env: a function that makes the environment, or its name for `gymnasium.make`; several of them for `Switches`. Every seed has
-            environments of its own; the parts of a synchronous vector environment serve one seed each.
-        stream: the number of steps, if nothing changes; else `Drift` or `Switches`.
-        seeds: the number of seeds, or the seeds themselves; 1 if not given, or the number of parts of a vector environment. The
-            same seeds give the same bits for the same number of parallel seeds.
-        window: steps per point of a curve; about a hundred points if not given.
+            its own environments; each sub-environment of a synchronous vector environment serves one seed.
+        stream: the number of steps, if the environment is stationary; else `Drift` or `Switches`.
+        seeds: the number of seeds, or the seeds themselves; default: 1, or the number of sub-environments of a vector environment.
+            The same seeds give the same bits for the same number of parallel seeds.
+        window: steps per point of a curve; default: about a hundred points.
         discount: γ. We bootstrap on truncation, not on termination.
-        adapter: wraps every environment after it was made; for several environments whose spaces differ.
+        adapter: a wrapper for every environment, for instance if the spaces of several environments differ.
         progress: whether to show progress on standard error.
     """
     configs = _configs(agents)
@@ -137,7 +137,7 @@ def live(
     spaces, names, parts = check_envs(list(makers.values()), schedule)
     numbers = _seeds(parts if seeds is None else seeds)
     if parts > 1 and len(numbers) != parts:
-        raise UserError(f"this vector environment has {parts} parts, one for each life: leave seeds out")
+        raise UserError(f"this vector environment has {parts} sub-environments, one per seed: omit seeds")
     tasks = len(schedule.names)
     spec = spaces.env_spec(tasks, discount)
     description = _describe(names, configs, stream, schedule, spaces, window, discount, numbers)
@@ -151,7 +151,7 @@ def live(
         for name, config in configs.items():
             workers = EnvPool(list(makers.values()), schedule, spaces, discount)
             register_pool(pool, workers)
-            hypers, agent = hypers_of(config), drivers[name].setting.agent
+            hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
@@ -165,13 +165,13 @@ def live(
 
 
 def _run(name: str, hypers: Hypers, driver: Driver, workers: EnvPool, seeds: list[int], progress: bool) -> Outcome:
-    """The lives of one agent."""
-    setting = driver.setting
-    steps = setting.by_steps
-    total = len(seeds) * setting.stream.segments * setting.stream.segment_length.count
+    """Runs one agent with all seeds."""
+    life_config = driver.config
+    steps = life_config.by_steps
+    total = len(seeds) * life_config.stream.segments * life_config.stream.segment_length.count
     console = messages()
     console.quiet = not progress
-    first: list[float] = []  # when the first steps were seen: before, the program is compiled
+    first: list[float] = []  # time of the first steps, after compilation
     shown = 0
     try:
         with track(console, name, total, "steps" if steps else "episodes") as advance:
@@ -182,7 +182,7 @@ def _run(name: str, hypers: Hypers, driver: Driver, workers: EnvPool, seeds: lis
                 done = min(lived if steps else workers.episodes, total)
                 if lived and not first:
                     first.append(now - SECONDS_BETWEEN_LOOKS)
-                if done > shown and done >= total // 100:  # an earlier guess of the time left would be wild
+                if done > shown and done >= total // 100:  # an earlier estimate of the remaining time would be poor
                     shown = done
                     advance(done, lived / (now - first[0]))
 
@@ -194,10 +194,10 @@ def _run(name: str, hypers: Hypers, driver: Driver, workers: EnvPool, seeds: lis
 
 
 def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], None]) -> Outcome:
-    """Does the work in a thread of its own, so that Ctrl-C is heard while compiled code runs; looks at it now and then."""
+    """Runs `work` in a thread, so that Ctrl-C works while compiled code runs; calls `look` at intervals."""
     outcome: list[Outcome] = []
     failure: list[BaseException] = []
-    over = threading.Event()
+    finished = threading.Event()
 
     def run() -> None:
         try:
@@ -205,46 +205,46 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
         except BaseException as error:
             failure.append(error)
         finally:
-            over.set()
+            finished.set()
 
     threading.Thread(target=run, daemon=True).start()
     try:
-        while not over.wait(SECONDS_BETWEEN_LOOKS):
+        while not finished.wait(SECONDS_BETWEEN_LOOKS):
             look()
     except BaseException:
         workers.stopping = True
-        over.wait()
+        finished.wait()
         raise
     if isinstance(workers.failure, UserError):
         raise workers.failure
     if workers.failure is not None:
         what = f"{type(workers.failure).__name__}: {workers.failure}"
-        raise UserError(f"the environment failed after {workers.steps} steps of all lives: {what}") from workers.failure
+        raise UserError(f"the environment failed after {workers.steps} steps of all seeds: {what}") from workers.failure
     if failure:
         raise failure[0]
     return outcome[0]
 
 
 def _configs(agents: Any) -> dict[str, AgentConfig]:
-    """Every agent as a recipe, or as it was made by the user, by name."""
-    listed: list[tuple[Any, Any]]
+    """The configurations of all agents, by name."""
+    pairs: list[tuple[Any, Any]]
     if isinstance(agents, Mapping):
-        listed = list(agents.items())
+        pairs = list(agents.items())
     elif isinstance(agents, list) or (
         isinstance(agents, tuple) and not isinstance(agents, Agent) and not _is_agent_pair(agents)
     ):
-        listed = [(None, one) for one in agents]
+        pairs = [(None, one) for one in agents]
     else:
-        listed = [(None, agents)]
+        pairs = [(None, agents)]
     found: dict[str, AgentConfig] = {}
-    for name, config in listed:
+    for name, config in pairs:
         one = _config(config)
         name = str(name or (config if isinstance(config, str) else getattr(one, "name", "agent")))
         if name in found:
-            raise UserError(f"two agents are called '{name}': give them names of their own, {{name: agent, …}}")
+            raise UserError(f"two agents are called '{name}': give them different names, {{name: agent, …}}")
         found[name] = one
     if not found:
-        raise UserError("nobody to live: give at least one agent, such as 'PT-DQN'")
+        raise UserError("no agent: give at least one, such as 'PT-DQN'")
     return found
 
 
@@ -271,7 +271,7 @@ def _seeds(seeds: int | Sequence[int]) -> list[int]:
     if not numbers:
         raise UserError(f"at least one seed is needed; got {seeds}")
     if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-        raise UserError(f"seeds are different numbers from 0 to 2³² − 1; got {numbers}")
+        raise UserError(f"seeds must be distinct integers from 0 to 2³² − 1; got {numbers}")
     return numbers
 
 
@@ -279,14 +279,14 @@ def _window(window: int | None, schedule: Schedule) -> int:
     segment_length = schedule.segment_length.count
     if not schedule.by_steps:
         if window is not None:
-            raise UserError("windows are for lives that are counted in steps: here every episode is a point")
+            raise UserError("window is for streams that count steps: here every episode is a point")
         return 1
     if window is None:
         wanted = max(1, schedule.duration // POINTS)
         divisors = [n for n in range(1, max(1, schedule.duration // FEWEST_POINTS) + 1) if segment_length % n == 0]
         return min(divisors, key=lambda n: abs(math.log(n / wanted)))
     if window < 1 or segment_length % window:
-        raise UserError(f"a window must fit a whole number of times into {segment_length} steps; got {window}")
+        raise UserError(f"a window must divide a segment of {segment_length} steps; got {window}")
     return int(window)
 
 
@@ -300,51 +300,51 @@ def _driver(
     lanes: int,
     in_order: bool,
 ) -> Driver:
-    """The program for one agent; refuses what cannot work before anything begins.
+    """The program for one agent; raises if it cannot work.
 
-    It uses as many devices as share the lanes equally: a row that nobody lives in would need an environment too. Only on one
-    device do lanes begin `in_order`, each with its own part of a vector.
+    The number of devices divides the number of lanes: an empty row would need an environment too. Only on one device do lanes
+    start `in_order`, each with its own sub-environment of a vector environment.
     """
     hypers = hypers_of(config)
     devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
         check_hypers(hypers)
-        setting = LifeConfig(config.build(spec), world, schedule.stream, _probe(schedule), window=window)
-        driver = Driver(setting, _round_steps(setting), devices=devices)
+        life_config = LifeConfig(config.build(spec), world, schedule.stream, _probe(schedule), window=window)
+        driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
     needed = COPIES * lanes * driver.bytes_per_lane(hypers)
     if needed > SHARE_OF_MEMORY * backend.memory():
         raise UserError(
-            f"{name} would need about {needed / 2**30:.1f} GB for {lanes} lives, here are {backend.memory() / 2**30:.1f}: "
-            "let it remember less (replay=…), or give fewer seeds"
+            f"{name} needs about {needed / 2**30:.1f} GB for {lanes} seeds, but there are {backend.memory() / 2**30:.1f}: "
+            "give a smaller replay buffer (replay=…) or fewer seeds"
         )
     return driver
 
 
-def _round_steps(setting: LifeConfig) -> int:
-    """Steps per round: such that lanes rarely wait for the end of a round, at the end of a window or before they consolidate."""
-    if not setting.by_steps:
+def _round_steps(life_config: LifeConfig) -> int:
+    """Steps per round, such that lanes rarely wait for the end of a round, at the end of a window or before a consolidation."""
+    if not life_config.by_steps:
         return 2
-    consolidate_every = setting.consolidate_every.count if isinstance(setting.consolidate_every, Steps) else 0
-    fitting = math.gcd(setting.window, consolidate_every)
+    consolidate_every = life_config.consolidate_every.count if isinstance(life_config.consolidate_every, Steps) else 0
+    fitting = math.gcd(life_config.window, consolidate_every)
     exact = max(n for n in range(1, LONGEST_ROUND + 1) if fitting % n == 0)
-    rounds = -(-setting.window // USUAL_ROUND)  # of a window, all equally long
-    return exact if exact >= USUAL_ROUND // 2 else -(-setting.window // rounds)
+    rounds = -(-life_config.window // USUAL_ROUND)  # per window, all of equal length
+    return exact if exact >= USUAL_ROUND // 2 else -(-life_config.window // rounds)
 
 
 def _probe(schedule: Schedule) -> Callable[[ProbeInput], dict[str, Any]]:
-    """What the engine records of a life."""
+    """What is recorded in each window."""
 
-    def measure(moment: ProbeInput) -> dict[str, Any]:
-        task = {"task": moment.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
-        return {**episode_curves(moment), **task}
+    def measure(probe_input: ProbeInput) -> dict[str, Any]:
+        task = {"task": probe_input.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
+        return {**episode_curves(probe_input), **task}
 
     return measure
 
 
 def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> list[pl.DataFrame]:
-    """The curves of one lane: what the engine recorded, and the parameter at the end of each window, where it is a number."""
+    """The curves of one lane: what was recorded, and the parameter at the end of each window, if it is a number."""
     found: dict[str, Any] = {metric: record[metric] for metric in RECORDED if metric in record}
     windows = len(found["return"])
     window = schedule.duration // windows
@@ -358,7 +358,7 @@ def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> 
 def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any) -> dict:
     """One row of `lanes`."""
     numbers = [*jax.tree.leaves(weights), *(values[row] for values in outcome.record.values())]
-    sound = all(np.isfinite(leaf).all() for leaf in numbers if leaf.dtype.kind == "f")
+    finite = all(np.isfinite(leaf).all() for leaf in numbers if leaf.dtype.kind == "f")
     return {
         "lane": lane,
         "contender": contender,
@@ -366,7 +366,7 @@ def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcom
         **({name: float(value) for name, value in vars(hypers).items()} if isinstance(hypers, Hypers) else {}),
         "steps": int(outcome.steps[row]),
         "samples_dropped": int(outcome.samples_dropped[row]),
-        "diverged": not sound,
+        "diverged": not finite,
         "version": __version__,
     }
 
@@ -381,7 +381,7 @@ def _describe(
     discount: float,
     seeds: list[int],
 ) -> dict[str, Any]:
-    """What was asked, as JSON: the form of every run's description."""
+    """The description of the run, as JSON."""
     import gymnasium
 
     return {
@@ -400,7 +400,7 @@ def _describe(
             "segment_length": {type(schedule.segment_length).__name__.lower(): int(schedule.segment_length.count)},
             "boundaries_known": schedule.stream.boundaries_known,
             "truncate_on_switch": schedule.truncate_on_switch,
-            "parameter": spoken if (spoken := getattr(schedule.change, "__name__", "")).isidentifier() else None,
+            "parameter": name if (name := getattr(schedule.change, "__name__", "")).isidentifier() else None,
         },
         "window": window,
         "contenders": {name: describe_agent(config) for name, config in configs.items()},

@@ -1,7 +1,7 @@
-"""Which task is live when.
+"""Streams of tasks: which task is live when.
 
-A `Stream` is a sequence of tasks, for the engine. `Stationary`, `Drift` and `Switches` say how an environment outside of the
-engine changes; each compiles to a `Schedule`, which holds the stream and what must be done to the environment.
+A `Stream` is a sequence of tasks, for the engine. `Stationary`, `Drift` and `Switches` describe how a Gymnasium environment
+changes; each compiles to a `Schedule`: a stream, and how to change the environment.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from remanence.core.errors import UserError, unknown
 from remanence.core.prng import randint
 from remanence.core.types import Duration, Episodes, Key, Steps, Task
 
-Change: TypeAlias = Callable[[Any, Any], None]  # (environment, value): gives a parameter of the environment that value
+Change: TypeAlias = Callable[[Any, Any], None]  # (environment, value): sets a parameter of the environment
 CYCLIC, RANDOM = "cyclic", "random"
 
 
 @dataclass(frozen=True)
 class RandomOrder:
-    """The task of each segment is drawn uniformly, separately for each lane. Two segments in a row may have the same task."""
+    """The task of each segment is drawn uniformly, separately for each lane. Consecutive segments may have the same task."""
 
     segments: int
 
@@ -38,9 +38,9 @@ class Stream:
 
     tasks: Any  # pytree, leaves [num_tasks, ...]
     order: tuple[int, ...] | RandomOrder  # which task is live in each segment
-    segment_length: Duration  # how long a segment lasts
-    boundaries_known: bool  # whether the agent learns that the task changed (semi-continual) or not (continual)
-    truncate_on_switch: bool = False  # whether a switch in the middle of an episode also ends it
+    segment_length: Duration  # steps or episodes per segment
+    boundaries_known: bool  # whether the agent observes task switches (semi-continual) or not (continual)
+    truncate_on_switch: bool = False  # whether a switch in the middle of an episode truncates it
 
     def __post_init__(self) -> None:
         if self.segments < 1:
@@ -62,11 +62,11 @@ class Stream:
 
     @property
     def shared_order(self) -> list[int | None]:
-        """The task of each segment; None where each lane draws its own."""
+        """The task of each segment; None if each lane draws its own."""
         return [None] * self.segments if isinstance(self.order, RandomOrder) else list(self.order)
 
     def windows(self, window: int) -> int:
-        """How many windows a life has: episodes, or windows of `window` steps."""
+        """The number of windows of a life: episodes, or windows of `window` steps."""
         lasts = self.segments * self.segment_length.count
         return lasts // window if isinstance(self.segment_length, Steps) else lasts
 
@@ -80,14 +80,14 @@ class Stream:
         )
 
     def task_id(self, segment: Array, key: Key) -> Array:
-        """The index of the task in a segment, for the lane with this key. The last segment never ends."""
+        """The index of the task in a segment, for the lane with this key. After the last segment, its task stays."""
         position = jnp.minimum(segment, self.segments - 1)
         if isinstance(self.order, RandomOrder):
             return randint(jax.random.fold_in(key, position), self.num_tasks)
         return jnp.asarray(self.order, jnp.int32)[position]
 
     def task_at(self, time: int) -> int:
-        """The same outside of compiled code, by the clock: `time` counts steps, or episodes, like `segment_length`."""
+        """The index of the task at a time, outside of compiled code. `time` counts steps or episodes, as `segment_length` does."""
         if isinstance(self.order, RandomOrder):
             raise TypeError("each lane draws its own order")
         return self.order[min(time // self.segment_length.count, self.segments - 1)]
@@ -99,28 +99,28 @@ class Stream:
 
 
 def cyclic(num_tasks: int, segments: int) -> tuple[int, ...]:
-    """Tasks in turn: 0, 1, …, and again."""
+    """Tasks in cyclic order: 0, 1, …, n − 1, 0, …"""
     return tuple(segment % num_tasks for segment in range(segments))
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """A stream of an environment outside of the engine, and what changes in the environment.
+    """A stream for a Gymnasium environment, and how the environment changes.
 
-    Times are those of the stream's clock: steps, or episodes.
+    Times count steps or episodes, as the stream does.
     """
 
     stream: Stream
-    """which task is live when; it truncates nothing, because only the environment can begin another episode"""
+    """which task is live when; it never truncates, because only the environment pool can start another episode"""
     names: tuple[str, ...]
-    """of the tasks"""
+    """names of the tasks"""
     truncate_on_switch: bool = False
-    """whether a switch to another task ends the episode"""
+    """whether a switch to another task truncates the episode"""
     environments: bool = False
-    """whether each task is an environment of its own; otherwise there is one"""
+    """whether each task has its own environment; otherwise there is one environment"""
     change: Change | None = None
     value: Callable[[int], Any] = lambda _: None
-    """the parameter at each time"""
+    """time -> the value of the parameter"""
 
     @property
     def order(self) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ class Schedule:
 
     @property
     def duration(self) -> int:
-        """Of a life."""
+        """Length of a life, in steps or episodes."""
         return self.stream.segments * self.segment_length.count
 
     @property
@@ -148,7 +148,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Stationary:
-    """Nothing changes."""
+    """A stationary environment."""
 
     steps: int | None = None
     episodes: int | None = None
@@ -160,10 +160,10 @@ class Stationary:
 
 @dataclass(frozen=True)
 class Drift:
-    """A parameter changes a little with every step (or every episode) of a life. The agent is not told.
+    """A parameter changes gradually, with every step (or every episode). The agent does not observe it.
 
-    `change(env, value)` sets the parameter. It moves linearly from `start` to `end`, unless `path` says otherwise: `path` maps the
-    fraction of the life that is over to the fraction of the way from `start` to `end`, both between 0 and 1.
+    `change(env, value)` sets the parameter. It changes linearly from `start` to `end`, unless `path` is given: `path` maps the
+    elapsed fraction of the life to the fraction of the distance from `start` to `end`, both between 0 and 1.
     """
 
     change: Change
@@ -190,7 +190,7 @@ class Drift:
 
 @dataclass(frozen=True)
 class Switches:
-    """Tasks that take turns: the values of a parameter, or several environments.
+    """Abrupt switches between tasks: values of a parameter, or several environments.
 
     With `change` and `values` there is one environment, and `change(env, value)` sets its parameter to each value in turn. Without
     them, `live` must be given several environments.
@@ -201,13 +201,13 @@ class Switches:
     every: int | Episodes = 10_000
     """steps between two switches; or `Episodes(n)`"""
     segments: int | None = None
-    """number of segments, each with one task; if not given, two for each task, or as many as `order` lists"""
+    """number of segments, each with one task; default: two per task, or the length of `order`"""
     order: str | Sequence[int] = CYCLIC
     """cyclic; random (drawn once, the same for all seeds, and never the same task twice in a row); or the indices of the tasks"""
     boundaries_known: bool = False
-    """whether agents are told of a switch when it happens"""
+    """whether agents observe task switches"""
     truncate_on_switch: bool | None = None
-    """whether a switch also ends the episode; if not given, only a switch to another environment does"""
+    """whether a switch truncates the episode; default: only a switch to another environment does"""
 
     def __post_init__(self) -> None:
         if (self.change is None) != (not len(self.values)):
@@ -217,16 +217,16 @@ class Switches:
         if self.change is not None:
             _only_one(environments)
         elif len(environments) < 2:
-            raise UserError("nothing to switch between: give change and values, or a list of environments")
+            raise UserError("Switches needs something to switch: give change and values, or several environments")
         names = [str(value) for value in self.values] if self.change else list(environments)
         segment_length = self.every if isinstance(self.every, Episodes) else Steps(self.every)
         _check(segment_length)
         stream = _numbered(len(names), self._order(len(names)), segment_length, self.boundaries_known)
         elsewhere = self.change is None
         if elsewhere and self.truncate_on_switch is False:
-            raise UserError("an episode cannot go on in another environment: leave truncate_on_switch out")
+            raise UserError("an episode cannot continue in another environment: omit truncate_on_switch")
 
-        values = tuple(self.values)  # the same object whenever it is asked for
+        values = tuple(self.values)  # the same objects at every call
         return Schedule(
             stream,
             tuple(names),
@@ -243,9 +243,7 @@ class Switches:
             if strange:
                 raise UserError(f"with {tasks} tasks, numbered from 0, order cannot name task {strange[0]}")
             if self.segments is not None and self.segments != len(order):
-                raise UserError(
-                    f"order lists {len(order)} tasks, but segments is {self.segments}: leave one of them out"
-                )
+                raise UserError(f"order lists {len(order)} tasks, but segments is {self.segments}: omit one of them")
             segments = len(order)
         elif self.order not in (CYCLIC, RANDOM):
             raise unknown("order of tasks", self.order, (CYCLIC, RANDOM))
@@ -253,7 +251,7 @@ class Switches:
             segments = 2 * tasks if self.segments is None else self.segments
             order = cyclic(tasks, segments) if self.order == CYCLIC else _shuffled(tasks, segments)
         if segments < 1:
-            raise UserError(f"a life needs at least one task; got {segments}")
+            raise UserError(f"a stream needs at least one segment; got {segments}")
         return order
 
 
@@ -272,7 +270,7 @@ def _shuffled(tasks: int, segments: int) -> tuple[int, ...]:
 
 def _duration(steps: int | None, episodes: int | None) -> Duration:
     if (steps is None) == (episodes is None):
-        raise UserError("say how long it lasts: steps=…, or episodes=…")
+        raise UserError("give the length of the stream: either steps=… or episodes=…")
     duration = Steps(steps) if steps is not None else Episodes(episodes or 0)
     _check(duration)
     return duration
@@ -281,9 +279,9 @@ def _duration(steps: int | None, episodes: int | None) -> Duration:
 def _check(duration: Duration) -> None:
     if isinstance(duration.count, bool) or not isinstance(duration.count, int | np.integer) or duration.count < 1:
         unit = type(duration).__name__.lower()
-        raise UserError(f"a life needs a whole number of {unit}, at least 1; got {duration.count!r}")
+        raise UserError(f"the number of {unit} must be an integer, at least 1; got {duration.count!r}")
 
 
 def _only_one(environments: Sequence[str]) -> None:
     if len(environments) > 1:
-        raise UserError("several environments take turns by Switches(every=…), without change and values")
+        raise UserError("for several environments, use Switches(every=…) without change and values")

@@ -27,7 +27,7 @@ from remanence.worlds import SlipperyGrid
 
 GRID = SlipperyGrid()
 TASKS = np.array([[1, -1], [-1, 1]], np.float32)
-SPAN, SEGMENTS = 8, 4
+SEGMENT_LENGTH, SEGMENTS = 8, 4
 Q = linear(one_hot(GRID.num_states), outputs=4)
 GREEDY = epsilon_greedy(0.1)
 OPTIMUM = optimal_values(*GRID.dynamics(TASKS), GRID.discount)
@@ -42,10 +42,12 @@ def transition(
 
 @cache
 def program(agent: Agent, boundaries_known: bool) -> Driver:
-    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SPAN), boundaries_known)
+    stream = Stream(TASKS, cyclic(2, SEGMENTS), Episodes(SEGMENT_LENGTH), boundaries_known)
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
     returns, maps = episode_return(best), value_maps(agent, np.arange(GRID.num_states))
-    return Driver(LifeConfig(agent, GRID, stream, lambda moment: {**returns(moment), "maps": maps(moment)}))
+    return Driver(
+        LifeConfig(agent, GRID, stream, lambda probe_input: {**returns(probe_input), "maps": maps(probe_input)})
+    )
 
 
 def live(agent: Agent, hypers: Hypers, boundaries_known: bool = False, seeds: int = 5) -> Outcome:
@@ -193,7 +195,7 @@ def same(left: Any, right: Any) -> bool:
 def test_continual_form_with_the_stream_s_rhythm_is_the_semi_continual_one() -> None:
     """λ = 0 and k = task length (paper, §6), bitwise."""
     hypers = Hypers(permanent_lr=0.05, transient_lr=0.5, decay=0.0)
-    boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SPAN)), hypers)
+    boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SEGMENT_LENGTH)), hypers)
     assert same(boundaries_known.record, untold.record)
     assert boundaries_known.record["maps"]["permanent"][:, -1].any()
 
@@ -214,13 +216,13 @@ def test_consolidating_before_the_episode_is_one_episode_early() -> None:
     ]  # after each episode
     moved = np.abs(np.diff(maps, axis=1)).max(axis=(0, 2, 3)) > 0
     # seen after episode e (from 0), a change means a consolidation before it: e = 2, 5, 8, …
-    np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SPAN * SEGMENTS, 3))
+    np.testing.assert_array_equal(np.flatnonzero(moved) + 1, np.arange(2, SEGMENT_LENGTH * SEGMENTS, 3))
 
 
 def test_regret_is_what_is_missing_to_the_optimum() -> None:
     record = live(PLAIN, Hypers(lr=0.5)).record
     best = OPTIMUM.max(axis=-1)[:, GRID.cell(GRID.start)]
-    task = np.repeat(cyclic(2, SEGMENTS), SPAN)
+    task = np.repeat(cyclic(2, SEGMENTS), SEGMENT_LENGTH)
     np.testing.assert_allclose(
         record["regret"] + record["discounted_return"],
         np.broadcast_to(best[task], record["discounted_return"].shape),
@@ -381,9 +383,9 @@ def test_a_batch_that_is_too_small_for_all_takes_them_in_turn() -> None:
 def test_a_lane_that_needs_too_many_steps_is_stopped_and_seen_as_such() -> None:
     """It stops at the same instant however the run is cut, and what it did not live is not a number."""
     stream = Stream(TASKS, (0, 1), Episodes(50), boundaries_known=False)
-    setting = LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2)), max_steps=5_000)
+    config = LifeConfig(PLAIN, GRID, stream, episode_return(np.zeros(2)), max_steps=5_000)
     hypers = [Hypers(lr=0.0), Hypers(lr=0.5)]  # the first walks at random and needs about a hundred steps per episode
-    whole, cut = (Driver(setting, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
+    whole, cut = (Driver(config, rounds_per_chunk=rounds).run(hypers, [3, 3]) for rounds in (500, 7))
     for outcome in (whole, cut):
         assert outcome.steps[0] == 5_000 > outcome.steps[1]
         lived = np.isfinite(outcome.record["discounted_return"])

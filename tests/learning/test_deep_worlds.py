@@ -145,7 +145,7 @@ def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
     # A memory that is never emptied still holds the old task for long: it gets one task only, for as long as the others live.
     order, episodes = ((0,), 300) if name == "large-buffer" else ((0, 1), 150)
     stream = Stream(SWAP, order, Episodes(episodes), boundaries_known)
-    probe = lambda moment: moment.tally.reward  # noqa: E731
+    probe = lambda probe_input: probe_input.window.reward  # noqa: E731
     driver = Driver(LifeConfig(agent, OneHot(MAZE), stream, probe, max_steps=30_000), round_steps=2)
     outcome = driver.run([hypers] * 12, list(range(12)))
     walked = [MAZE.cell((0, 0)), MAZE.cell((1, 0)), MAZE.cell((1, 1))]
@@ -181,8 +181,8 @@ def test_what_only_consolidation_can_keep(permanent_lr: float, knows: bool) -> N
     truth = corner_grid_truth(PATCH, CORNERS)
     points = jnp.asarray(np.eye(PATCH.num_states, dtype=bool))
 
-    def kept(moment: ProbeInput) -> Array:
-        return jax.vmap(lambda point: agent.inspect(moment.agent, point)["permanent"][0])(points)
+    def kept(probe_input: ProbeInput) -> Array:
+        return jax.vmap(lambda point: agent.inspect(probe_input.agent, point)["permanent"][0])(points)
 
     stream = Stream(CORNERS, (0,) * 4, Episodes(80), boundaries_known=True)
     driver = Driver(LifeConfig(agent, OneHot(PATCH), stream, kept), round_steps=2)
@@ -198,10 +198,8 @@ def test_lanes_alone_and_in_company() -> None:
     truth = corner_grid_truth(PATCH, CORNERS)
     points = np.eye(PATCH.num_states, dtype=bool)
     probe = value_error(agent, Truth(points, truth.values, truth.weights, truth.final))
-    setting = LifeConfig(
-        agent, OneHot(PATCH), Stream(CORNERS, cyclic(2, 2), Episodes(12), boundaries_known=True), probe
-    )
-    driver = Driver(setting, round_steps=2)
+    config = LifeConfig(agent, OneHot(PATCH), Stream(CORNERS, cyclic(2, 2), Episodes(12), boundaries_known=True), probe)
+    driver = Driver(config, round_steps=2)
     curves = {n: driver.run([hypers] * n, list(range(n))).record["rmsve_current"] for n in (1, 2, 8)}
     for n in (1, 2):
         np.testing.assert_allclose(curves[n], curves[8][:n], rtol=2e-3, atol=1e-5)

@@ -67,8 +67,8 @@ def test_pt_td_converges_to_what_the_theorems_say() -> None:
     agent = pt_td(linear(one_hot(3)), uniform(1))
     stream = Stream(PROCESS.rewards.astype(np.float32), RandomOrder(60), Episodes(1), boundaries_known=True)
 
-    def probe(moment: ProbeInput) -> dict[str, Array]:
-        return {**value_maps(agent, np.arange(3, dtype=np.int32))(moment), "task": moment.task_id}
+    def probe(probe_input: ProbeInput) -> dict[str, Array]:
+        return {**value_maps(agent, np.arange(3, dtype=np.int32))(probe_input), "task": probe_input.task_id}
 
     driver = Driver(LifeConfig(agent, Chain(CHAIN, 1000, 0.5, 0.6), stream, probe), round_steps=500)
     record = driver.run([Hypers(permanent_lr=0.0003, transient_lr=0.05, decay=0.0)] * 200, list(range(200))).record

@@ -248,9 +248,9 @@ def test_a_life_of_games_drawn_at_random() -> None:
         jnp.arange(3), RandomOrder(segments), Steps(segment_length), boundaries_known=False, truncate_on_switch=True
     )
 
-    def measure(moment: ProbeInput) -> dict[str, Any]:
-        assert moment.finished is not None
-        return {"game": moment.task_id, "episodes": moment.finished.count}
+    def measure(probe_input: ProbeInput) -> dict[str, Any]:
+        assert probe_input.episodes is not None
+        return {"game": probe_input.task_id, "episodes": probe_input.episodes.count}
 
     outcome = Driver(LifeConfig(idle, MinAtarGames(), stream, measure, window=window)).run([0.0] * lanes, range(lanes))
     game, episodes = (outcome.record[name].reshape(lanes, segments, 2) for name in ("game", "episodes"))

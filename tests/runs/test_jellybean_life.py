@@ -27,9 +27,9 @@ from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBeanWorlds, RewardSchedule, hosted, preset
 from remanence.worlds.jellybean.hosted import SEEDS, JellyBeanWorld
 
-STEPS, SPAN = 240, 80
+STEPS, SEGMENT_LENGTH = 240, 80
 WORLD = JellyBeanWorld(preset("released"))
-STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SPAN), Steps(SPAN), boundaries_known=False)
+STREAM = Stream(figure5.REWARDS, cyclic(2, STEPS // SEGMENT_LENGTH), Steps(SEGMENT_LENGTH), boundaries_known=False)
 walk_at_random = uniform(4)
 
 
@@ -57,13 +57,13 @@ def notebook(consolidate_every: Steps | None = None) -> Agent:
     )
 
 
-def everything(moment: ProbeInput) -> dict[str, Any]:
-    return {"reward": moment.tally.reward, "collected": moment.world.collected}
+def everything(probe_input: ProbeInput) -> dict[str, Any]:
+    return {"reward": probe_input.window.reward, "collected": probe_input.world.collected}
 
 
 def driver(round_steps: int = 20, consolidate_every: Steps | None = None) -> Driver:
-    setting = LifeConfig(notebook(consolidate_every), WORLD, STREAM, everything, window=40)
-    return Driver(setting, round_steps, rounds_per_chunk=2)
+    config = LifeConfig(notebook(consolidate_every), WORLD, STREAM, everything, window=40)
+    return Driver(config, round_steps, rounds_per_chunk=2)
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def test_a_life_is_the_simulators(lived: Outcome) -> None:
         views, collected_now = world.walk(actions[lane][:, None])
         bits = world.paint(views).reshape(STEPS, -1)
         np.testing.assert_array_equal(seen[lane], bits @ (1 + np.arange(WORLD.observation.shape[0])))
-        rewards = RewardSchedule(every=SPAN).rewards(np.arange(STEPS), collected_now[:, 0])
+        rewards = RewardSchedule(every=SEGMENT_LENGTH).rewards(np.arange(STEPS), collected_now[:, 0])
         np.testing.assert_allclose(lived.record["reward"][lane], rewards.reshape(-1, 40).sum(axis=1), atol=1e-5)
         np.testing.assert_array_equal(lived.record["collected"][lane, -1], world.collected[0])
     assert lived.record["collected"][:, -1].sum() > 0
@@ -101,9 +101,9 @@ def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, 
     """Through files, after every chunk."""
     program, finished, kept = driver(), {}, Checkpoints(tmp_path, {})
     batch = program.begin([0.0] * 3, [5, 6, 7])
-    while not batch.over:
+    while not batch.done:
         finished |= batch.advance()
-        if not batch.over:
+        if not batch.done:
             kept.save(batch.state())
             state = kept.newest(pytest.fail)
             assert state is not None

@@ -247,7 +247,7 @@ def test_an_agent_learns_the_same_in_the_world_and_in_the_environment() -> None:
             agent,
             started,
             Stream(task, (0,), Steps(steps), boundaries_known=False),
-            lambda m: {"r": m.tally.reward},
+            lambda m: {"r": m.window.reward},
             window=steps,
         ),
         devices=1,

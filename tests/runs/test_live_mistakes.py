@@ -98,11 +98,11 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
     ("arguments", "says"),
     [
         (("DQM", Script, 10), "unknown agent 'DQM': did you mean 'DQN'"),
-        (([], Script, 10), "nobody to live"),
+        (([], Script, 10), "no agent: give at least one"),
         ((3, Script, 10), "an agent is a name"),
         ((["DQN", remanence.DQN], Script, 10), "an agent is a name"),
         ((["DQN", "DQN"], Script, 10), "two agents are called 'DQN'"),
-        (("Q", Script, 10), "take DQN or PT-DQN"),
+        (("Q", Script, 10), "use DQN or PT-DQN"),
         (("DQN", Script, 0), "at least 1; got 0"),
         (("DQN", Script, 10.5), "a stream is a number of steps"),
         (("DQN", Script(), 10), "give a function that makes the environment"),
@@ -110,20 +110,20 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
         (("DQN", lambda: ONLY_ONE, 10), "the same environment twice"),
         (("DQN", lambda: 3, 10), "is not a gymnasium.Env but builtins.int"),
         (("DQN", "NoSuchEnv-v0", 10), "making the environment failed: NameNotFound"),
-        (("DQN", [Script, Script], 10), "take turns by Switches"),
+        (("DQN", [Script, Script], 10), "for several environments, use Switches"),
         (("DQN", ["A"] * 3, remanence.Switches()), "its own name"),
-        (("DQN", Script, remanence.Switches(every=10)), "nothing to switch between"),
+        (("DQN", Script, remanence.Switches(every=10)), "needs something to switch"),
         (("DQN", [Script, "CartPole-v1", Corridor], remanence.Switches(every=10)), "adapter="),
         (("DQN", Script, remanence.Switches(set_parameter, [1], every=10, order=[1])), "cannot name task 1"),
         (("DQN", Script, remanence.Switches(set_parameter, [1], every=10, order="by luck")), "unknown order"),
         (("DQN", Script, remanence.Switches(set_parameter, [1], every=0)), "at least 1; got 0"),
-        (("DQN", Script, remanence.Drift(set_parameter, 0, 1)), "say how long it lasts"),
+        (("DQN", Script, remanence.Drift(set_parameter, 0, 1)), "give the length of the stream"),
         (
             ("DQN", Script, remanence.Drift(lambda env, value: env.no_such(value), 0, 1, steps=9)),
             "changing the environment to 1",
         ),
         (("DQN-multihead", Script, 10), "several tasks"),
-        ((remanence.DQN(replay=10**11), Script, 10), "let it remember less"),
+        ((remanence.DQN(replay=10**11), Script, 10), "give a smaller replay buffer"),
         ((remanence.DQN(replay=10), Script, 10), "fewer than a batch"),
         (((notebook(), Hypers(lr=-1.0)), Script, 10), "lr must be a finite number that is not negative"),
     ],
@@ -141,12 +141,12 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.Q(epsilon=2.0), "epsilon must be in"),
         (lambda: remanence.DQN(batch=0), "batch must be at least 1"),
         (lambda: remanence.DQN(hidden=(0,)), "at least one unit"),
-        (lambda: remanence.PTDQN(consolidate_every=10), "fills no batch"),
+        (lambda: remanence.PTDQN(consolidate_every=10), "do not fill a batch"),
         (lambda: remanence.Switches(values=[1]), "give both"),
         (lambda: remanence.Drift(set_parameter, 0.0, float("nan"), steps=3), "cannot drift"),
         (lambda: quiet("DQN", Script, 10, seeds=0), "at least one seed"),
-        (lambda: quiet("DQN", Script, 10, seeds=[1, 1]), "different numbers"),
-        (lambda: quiet("DQN", Script, 10, window=3), "whole number of times"),
+        (lambda: quiet("DQN", Script, 10, seeds=[1, 1]), "distinct integers"),
+        (lambda: quiet("DQN", Script, 10, window=3), "must divide a segment"),
         (lambda: quiet("DQN", Script, 10, discount=1.5), "between 0 and 1"),
     ],
 )
@@ -172,7 +172,7 @@ def test_an_adapter_makes_environments_alike() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "says"), [("later", "ZeroDivisionError: a broken wheel"), ("later nan", "number: inf")]
+    ("how", "says"), [("later", "ZeroDivisionError: a broken wheel"), ("later nan", "finite: inf")]
 )
 def test_an_error_in_the_middle_shows_the_users_own(how: str, says: str) -> None:
     with pytest.raises(UserError, match=says) as caught:

@@ -74,7 +74,7 @@ def test_fields_that_may_differ_between_lanes_say_so_in_their_type() -> None:
         (lambda: DQN(batch=2.5), "batch must be int; got 2.5"),  # type: ignore[arg-type]
         (lambda: DQN(reset=True, multihead=True), "not both"),
         (lambda: PTDQN(decay=0.0, reinit=False), "never learn again"),
-        (lambda: PTDQN(consolidate_every=10), "fill no batch of 64"),
+        (lambda: PTDQN(consolidate_every=10), "do not fill a batch of 64"),
         (lambda: Q(features=RowAndColumn(4)).build(GRID), "4×4 cells"),
         (lambda: Q().build(VECTOR), "needs Discrete observations"),
         (lambda: DQN(multihead=True).build(GRID), "a stream of several tasks"),

@@ -470,7 +470,7 @@ def test_activations_that_a_probe_can_look_at() -> None:
     ("change", "complaint"),
     [
         ({"training": Training("adamw")}, "unknown optimizer 'adamw'"),
-        ({"training": Training(optax.adam(1e-3))}, "has a learning rate in it"),
+        ({"training": Training(optax.adam(1e-3))}, "includes a learning rate"),
         ({"training": Training(renewal=Renewal(0, lambda _, *both: both))}, "renewed every 1 or more steps"),
         ({"training": Training(batch=0)}, "at least one sample; got 0"),
         ({"training": Training(batch=64, replay=32)}, "holds 32 samples, fewer than a batch of 64"),
@@ -480,7 +480,7 @@ def test_activations_that_a_probe_can_look_at() -> None:
         ({"on_consolidate": OnConsolidate("fade")}, "unknown treatment of the transient weights 'fade'"),
         ({"consolidation": Consolidation("nadam")}, "unknown optimizer 'nadam'"),
         ({"consolidation": Consolidation(buffer=10)}, "buffer for consolidation holds 10"),
-        ({"heads": 3}, "2 outputs cannot be shared equally by 3 heads"),
+        ({"heads": 3}, "2 outputs cannot be split equally between 3 heads"),
     ],
 )
 def test_bad_agents_are_refused_before_anything_compiles(change: dict, complaint: str) -> None:

@@ -21,8 +21,8 @@ from conftest import (
     PT_BY_STEPS,
     ROWS,
     SEEDS,
+    SEGMENT_LENGTH,
     SEGMENTS,
-    SPAN,
     STEP_BUFFER,
     STEP_PERIOD,
     TASKS,
@@ -134,8 +134,8 @@ def relive(
         visited.clear()
         since = 0
 
-    for episode in range(SPAN * SEGMENTS):
-        task_id = (episode // SPAN) % len(TASKS)
+    for episode in range(SEGMENT_LENGTH * SEGMENTS):
+        task_id = (episode // SEGMENT_LENGTH) % len(TASKS)
         goals = dict(zip([(0, 0), (0, 4), (4, 0), (4, 4)], TASKS[task_id].tolist(), strict=True))
         cell, length = (2, 2), 0
         while cell not in goals:
@@ -168,7 +168,7 @@ def relive(
                 "mse_others": errors.mean(),
             }
         )
-        over = episode + 1 == SPAN * SEGMENTS
+        over = episode + 1 == SEGMENT_LENGTH * SEGMENTS
         if isinstance(consolidate_every, Episodes) and (episode + 1) % consolidate_every.count == 0 and not over:
             consolidate()
     boundaries_known.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
@@ -191,14 +191,14 @@ def test_td_lives_as_retold_in_numpy() -> None:
 
 def test_td_with_reset_lives_as_retold_in_numpy() -> None:
     outcome = live(TD_RESET, LEARNING)
-    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SPAN))
+    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
     assert_retold(outcome.record, [again(seed, lr=h.lr) for seed, h in zip(SEEDS, LEARNING, strict=True)])
 
 
 def test_pt_td_lives_as_retold_in_numpy() -> None:
     """Consolidation at switches, five lanes with step sizes and decays of their own."""
     outcome = live(pt(consolidate_every=AT_SWITCH), RATES)
-    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SPAN))
+    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
     boundaries_known = [
         again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
         for s, h in zip(SEEDS, RATES, strict=True)
@@ -275,7 +275,7 @@ def test_record_is_complete() -> None:
     """One entry per lane and episode, no NaN left, and lanes that only fill up devices are gone."""
     outcome = live(PT_BY_STEPS, RATES)
     for name, curve in outcome.record.items():
-        assert curve.shape[:2] == (len(SEEDS), SPAN * SEGMENTS), name
+        assert curve.shape[:2] == (len(SEEDS), SEGMENT_LENGTH * SEGMENTS), name
         assert np.isfinite(curve).all(), name
     assert outcome.steps.shape == outcome.samples_dropped.shape == outcome.agents[1].shape == (len(SEEDS),)
     np.testing.assert_array_equal(outcome.record["steps"].sum(axis=1), outcome.steps)
@@ -288,7 +288,7 @@ def test_progress_grows_to_the_whole() -> None:
     outcome = program.run(LEARNING, SEEDS, seen.append)
     assert len(seen) > 2
     assert seen == sorted(seen)
-    assert seen[-1] == Progress(len(SEEDS) * SPAN * SEGMENTS, int(outcome.steps.sum()))
+    assert seen[-1] == Progress(len(SEEDS) * SEGMENT_LENGTH * SEGMENTS, int(outcome.steps.sum()))
 
 
 @pytest.mark.parametrize(
@@ -335,16 +335,19 @@ SCRIBE = Agent(
     inspect=lambda state, obs: {"value": jnp.zeros(1)},  # noqa: ARG005
     consolidate_every=AT_SWITCH,
 )
-SETTING = LifeConfig(
-    SCRIBE, Corridor(), Stream(np.array([3, 5]), (0, 1), Episodes(2), boundaries_known=True), lambda moment: moment
+CONFIG = LifeConfig(
+    SCRIBE,
+    Corridor(),
+    Stream(np.array([3, 5]), (0, 1), Episodes(2), boundaries_known=True),
+    lambda probe_input: probe_input,
 )
-step = jax.jit(lambda life: lives.step(SETTING, None, life))
-close_window = jax.jit(lambda life: lives.close_window(SETTING, life))
-consolidate = jax.jit(lambda life: lives.consolidate(SETTING, None, life))
+step = jax.jit(lambda life: lives.step(CONFIG, None, life))
+close_window = jax.jit(lambda life: lives.close_window(CONFIG, life))
+consolidate = jax.jit(lambda life: lives.consolidate(CONFIG, None, life))
 
 
 def newborn() -> Life:
-    return lives.init_life(SETTING, None, make_key(0))
+    return lives.init_life(CONFIG, None, make_key(0))
 
 
 def shown(life: Life) -> list[Transition]:
@@ -370,8 +373,8 @@ def test_agent_is_shown_where_each_action_led() -> None:
 
 def test_tally_of_an_episode() -> None:
     """31 + 32 + 33, discounted 31 + 16 + 8.25, and the next reward would count for 1/8."""
-    measured = lives.moment(SETTING, after(newborn(), 3))
-    assert [float(part) for part in measured.tally] == [96, 55.25, 0.125, 3]
+    measured = lives.probe_input(CONFIG, after(newborn(), 3))
+    assert [float(part) for part in measured.window] == [96, 55.25, 0.125, 3]
     assert int(measured.task_id) == 0
 
 
@@ -393,7 +396,7 @@ def test_pages_turn_and_tasks_switch() -> None:
     """Two episodes of task 3, consolidation, two of task 5, and then no more: nothing is consolidated at the end."""
     life = close_window(after(newborn(), 3))
     assert (int(life.episode), int(life.obs), bool(life.waiting), bool(life.ended)) == (1, 30, False, False)
-    assert [float(part) for part in life.tally] == [0, 0, 1, 0]
+    assert [float(part) for part in life.window] == [0, 0, 1, 0]
 
     life = close_window(after(life, 3))  # the second episode ends the segment
     assert (int(life.episode), int(life.obs), bool(life.waiting)) == (2, 50, True)
@@ -405,10 +408,10 @@ def test_pages_turn_and_tasks_switch() -> None:
     assert int(again.consolidations) == 1
 
     for _ in range(2):
-        assert not bool(lives.is_done(SETTING, life))
+        assert not bool(lives.is_done(CONFIG, life))
         life = close_window(after(life, 3))
     assert int(life.episode) == 4
-    assert bool(lives.is_done(SETTING, life))
+    assert bool(lives.is_done(CONFIG, life))
     life = consolidate(life)
     assert (int(life.consolidations), bool(life.waiting), len(shown(life))) == (1, True, 6)
     assert int(close_window(after(life, 4)).step) == 12
@@ -443,8 +446,8 @@ def test_two_threads_may_trace_at_once() -> None:
 
     def lived(buffer: int, together: bool) -> Any:
         agent = meeting(pt_td(ROWS, uniform(4), jnp.int32(0), buffer=buffer), together)
-        setting = LifeConfig(agent, GRID, stream(), value_maps(agent, TRUTH.points))
-        return Driver(setting).run([Hypers(permanent_lr=0.1, transient_lr=0.3, decay=0.5)] * 3, range(3)).record
+        config = LifeConfig(agent, GRID, stream(), value_maps(agent, TRUTH.points))
+        return Driver(config).run([Hypers(permanent_lr=0.1, transient_lr=0.3, decay=0.5)] * 3, range(3)).record
 
     with ThreadPoolExecutor(2) as threads:
         at_once = list(threads.map(lambda buffer: lived(buffer, True), (50, 70)))

@@ -71,11 +71,11 @@ def test_what_experiments_record_is_in_the_table(name: str) -> None:
     plan = experiment.plan(SMOKE)
     config = next(iter(plan.contenders.values())).config
     agent = config.build(plan.spec)
-    setting = LifeConfig(agent, plan.world, plan.stream, plan.probe(agent), window=plan.window)
+    life_config = LifeConfig(agent, plan.world, plan.stream, plan.probe(agent), window=plan.window)
 
     def record() -> dict[str, jax.Array]:
-        start = life.init_life(setting, hypers_of(config), make_key(0))
-        return setting.probe(life.moment(setting, start))
+        start = life.init_life(life_config, hypers_of(config), make_key(0))
+        return life_config.probe(life.probe_input(life_config, start))
 
     recorded = set(jax.eval_shape(record))
     assert [one for one in recorded if not metric(one).meaning] == []

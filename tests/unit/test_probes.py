@@ -28,7 +28,7 @@ def believer(*parts: str) -> Agent:
 
 def at(task: int, **beliefs: list[float] | np.ndarray) -> ProbeInput:
     state = {part: jnp.asarray(belief, jnp.float32) for part, belief in beliefs.items()}
-    return ProbeInput(state, jnp.int32(task), tally=None)  # type: ignore[arg-type]
+    return ProbeInput(state, jnp.int32(task), window=None)  # type: ignore[arg-type]
 
 
 TRUTH = Truth(

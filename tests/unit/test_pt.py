@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from conftest import (
     PT_BY_STEPS,
     ROWS,
-    SPAN,
+    SEGMENT_LENGTH,
     STEP_BUFFER,
     STEP_PERIOD,
     TASKS,
@@ -277,7 +277,7 @@ RATES = [
 def test_untold_agent_of_the_right_rhythm_lives_like_one_that_is_told() -> None:
     """k = span of the tasks and λ = 0 is Algorithm 1: bitwise, whatever the length of a round."""
     boundaries_known = live(pt(consolidate_every=AT_SWITCH), RATES)
-    untold = live(pt(consolidate_every=Episodes(SPAN)), RATES, boundaries_known=False, round_steps=3)
+    untold = live(pt(consolidate_every=Episodes(SEGMENT_LENGTH)), RATES, boundaries_known=False, round_steps=3)
     assert_same_record(boundaries_known.record, untold.record)
     assert same(boundaries_known.steps, untold.steps)
     assert boundaries_known.record["permanent"][:, -1].any()
@@ -287,7 +287,7 @@ def test_permanent_part_moves_at_switches_only() -> None:
     permanent = live(pt(consolidate_every=AT_SWITCH), RATES).record["permanent"]  # [lanes, episodes, states]
     moved = (np.diff(permanent, axis=1) != 0).any(axis=-1)
     episodes = np.arange(1, permanent.shape[1])
-    np.testing.assert_array_equal(moved, np.broadcast_to(episodes % SPAN == 0, moved.shape))
+    np.testing.assert_array_equal(moved, np.broadcast_to(episodes % SEGMENT_LENGTH == 0, moved.shape))
 
 
 def test_steps_rhythm_consolidates_every_k_steps() -> None:

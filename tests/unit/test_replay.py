@@ -21,7 +21,7 @@ CAPACITY, SHAPE = 7, (2, 3)
 
 @cache
 def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Replay:
-    """A replay memory whose functions are compiled: made once for all examples."""
+    """A replay buffer whose functions are compiled once for all examples."""
     replay = make_replay(
         np.zeros(SHAPE, dtype),
         {"number": np.int32(0)},
@@ -182,7 +182,7 @@ def test_samples_come_from_what_is_there() -> None:
         ((np.zeros(3), {}, 0), "at least one transition"),
         ((np.zeros(3), {}, 5, 0), "at least one frame"),
         ((np.int16(0), {}, 5, 2), "cannot be stacked"),
-        ((np.zeros(3), {}, 5, 1, True, "later"), "unknown way to keep the next state"),
+        ((np.zeros(3), {}, 5, 1, True, "later"), "unknown next_obs_storage"),
     ],
 )
 def test_bad_memories_are_refused(arguments: tuple, complaint: str) -> None:

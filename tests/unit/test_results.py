@@ -19,14 +19,14 @@ from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
 from remanence.results.summary import auc, segment_ends, summarise
 
-SPAN = 2
+SEGMENT_LENGTH = 2
 
 
 def description(experiment: str = "toy", version: str = __version__) -> dict:
     return {
         "experiment": experiment,
         "preset": "paper",
-        "stream": {"order": [0, 1], "segment_length": {"episodes": SPAN}},
+        "stream": {"order": [0, 1], "segment_length": {"episodes": SEGMENT_LENGTH}},
         "contenders": {"A": {"hypers": {"lr": 0.1}}, "B": {"hypers": {"lr": 0.2}}},
         "seeds": [0, 1],
         "versions": {"remanence": version},
@@ -167,7 +167,7 @@ def run_of(**curves: dict[str, list[list[float]]]) -> Results:
         for window in range(windows)
     ]
     asked = {
-        "stream": {"order": [0, 1] * (windows // SPAN // 2), "segment_length": {"episodes": SPAN}},
+        "stream": {"order": [0, 1] * (windows // SEGMENT_LENGTH // 2), "segment_length": {"episodes": SEGMENT_LENGTH}},
         "contenders": dict.fromkeys(names),
         "seeds": list(range(seeds)),
     }

@@ -71,15 +71,15 @@ def notebook(consolidate_every: ConsolidateEvery = None, task_aware: bool = Fals
     )
 
 
-def probe(moment: ProbeInput) -> dict[str, Array]:
-    assert moment.finished is not None
+def probe(probe_input: ProbeInput) -> dict[str, Array]:
+    assert probe_input.episodes is not None
     return {
-        **moment.tally._asdict(),
-        "task": moment.task_id,
-        "consolidated": moment.agent[2],
-        "count": moment.finished.count,
-        "returns": moment.finished.returns,
-        **latest_returns(moment),
+        **probe_input.window._asdict(),
+        "task": probe_input.task_id,
+        "consolidated": probe_input.agent[2],
+        "count": probe_input.episodes.count,
+        "returns": probe_input.episodes.returns,
+        **latest_returns(probe_input),
     }
 
 
@@ -235,7 +235,7 @@ def test_agents_that_are_told_the_task_see_it() -> None:
 @pytest.mark.parametrize(
     ("window", "segment_length", "consolidate_every", "complaint"),
     [
-        (3, Steps(8), None, "whole number of times into a segment of 8 steps; got 3"),
+        (3, Steps(8), None, "must divide a segment of 8 steps; got 3"),
         (0, Steps(8), None, "got 0"),
         (2, Episodes(8), None, "counts episodes"),
         (4, Steps(8), Episodes(2), "every n steps"),

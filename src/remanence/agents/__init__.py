@@ -1,4 +1,4 @@
-"""Agents: tuples of pure functions, all memory in an explicit state."""
+"""Agents: tuples of pure functions with an explicit state."""
 
 from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery
 from remanence.agents.composition import index_rows, separate_networks, shared_trunk, single

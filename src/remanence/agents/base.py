@@ -38,16 +38,16 @@ def check_hyper(name: str, value: float) -> None:
 
 
 def check_hypers(hypers: Any) -> None:
-    """The same for all of them, where they have names."""
+    """Checks all hyper-parameters, if they are named."""
     if isinstance(hypers, Hypers):
         for name, value in vars(hypers).items():
             check_hyper(name, float(value))
 
 
 class Agent(NamedTuple):
-    """Pure functions for one lane; all memory is in the agent's state.
+    """Pure functions for one lane; everything an agent remembers is in its state.
 
-    `learn` is called at every step of every lane, also while a lane waits for the others (`transition.valid` is False):
+    `learn` is called at every step of every lane, also while a lane waits for others (`transition.valid` is False):
     it must then return the state unchanged. `consolidate` is called every `consolidate_every`: at known task boundaries, every k
     episodes or steps, or never. An agent that loops over a count that depends on its data bounds the loop by
     `max_over_lanes(count, active)`.
@@ -59,26 +59,26 @@ class Agent(NamedTuple):
     consolidate: Callable[[AgentState, Any, Key, Array | bool], AgentState]
     """(state, hypers, key, active) -> state; where `active` [] is False the loop discards the result"""
     inspect: Callable[[AgentState, Array], dict[str, Array]]
-    """(state, obs) -> the agent's values of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
+    """(state, obs) -> the values of obs, by part: "value", and for PT "permanent" and "transient"; each [outputs]"""
     consolidate_every: ConsolidateEvery = None
     task_aware: bool = False
-    """whether observations come as `TaskObs(obs, task)`: for baselines that know which task is live"""
+    """whether observations are `TaskObs(obs, task)`: for baselines that observe the current task"""
     samples_dropped: Callable[[AgentState], Array] = lambda _: jnp.int32(0)
-    """how many samples a full buffer dropped before they could be consolidated: reported, never silent"""
+    """the number of samples that a full buffer dropped before they were consolidated; it is reported"""
     policy_state: Callable[[AgentState], AgentState] = lambda state: state
-    """the part of the state that `act` and `inspect` need: what a saved policy keeps; memories become ()"""
+    """the part of the state that `act` and `inspect` need, which a saved policy contains; buffers become ()"""
     features: Callable[[AgentState, Array], Array] | None = None
-    """(state, obs) -> activations of the last hidden layer of the (transient) network; None where there is no network"""
+    """(state, obs) -> activations of the last hidden layer of the (transient) network; None if there is no network"""
     activations: Callable[[AgentState, Array], list[Array]] | None = None
-    """(state, obs) -> the output of every layer of that network, the values last"""
+    """(state, obs) -> the outputs of all layers of that network; the last one is the values"""
 
 
 @runtime_checkable
 class AgentConfig(Protocol):
-    """A frozen dataclass that says everything about an agent, and builds it for an environment.
+    """A frozen dataclass that fully describes an agent, and builds it for an environment.
 
     Fields typed `PerLane` reach the agent as `hypers`, and lanes of one compiled program may differ in them. All other fields
-    decide the program. The same object serves `live`, experiments, sweeps, the description and hash of a run, `--set`, and
+    determine the program. The same object serves `live`, experiments, sweeps, the description and hash of a run, `--set`, and
     saved policies.
     """
 
@@ -98,15 +98,15 @@ def per_lane_fields(kind: type) -> tuple[str, ...]:
 
 
 def hypers_of(config: AgentConfig) -> Any:
-    """The numbers of a configuration that may differ between lanes; a configuration may also define them itself."""
-    own = getattr(config, "hypers", None)
-    if own is not None:
-        return own
+    """The values of a configuration that may differ between lanes; a configuration may define `hypers` itself."""
+    hypers = getattr(config, "hypers", None)
+    if hypers is not None:
+        return hypers
     return Hypers(**{name: getattr(config, name) for name in per_lane_fields(type(config))})
 
 
 def program_of(config: AgentConfig) -> Hashable:
-    """What decides the compiled program: configurations that agree in it can share one."""
+    """What determines the compiled program: configurations with the same value can share one."""
     lanes = per_lane_fields(type(config)) if dataclasses.is_dataclass(config) else ()
     fields = dataclasses.fields(config) if dataclasses.is_dataclass(config) else ()
     return type(config), *(getattr(config, field.name) for field in fields if field.name not in lanes)
@@ -114,7 +114,7 @@ def program_of(config: AgentConfig) -> Hashable:
 
 @dataclass(frozen=True)
 class BuiltAgent:
-    """A ready-made agent as a configuration: for agents that users put together themselves."""
+    """An `Agent` as a configuration: for agents that users build themselves."""
 
     agent: Agent
     hypers: Any = dataclasses.field(default_factory=Hypers)

@@ -1,4 +1,4 @@
-"""How an agent turns values into actions."""
+"""Behaviour policies: from values to actions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Behaviour: TypeAlias = Callable[[Array, Any, Key], Array]  # (values [outputs], 
 
 
 def uniform(actions: int) -> Behaviour:
-    """Every action equally likely, whatever the values: the policy evaluated in the paper's prediction experiments."""
+    """Uniformly random actions: the policy that the paper's prediction experiments evaluate."""
 
     def behave(values: Array, hypers: Any, key: Key) -> Array:
         del values, hypers
@@ -27,7 +27,7 @@ def uniform(actions: int) -> Behaviour:
 
 
 def epsilon_greedy(epsilon: float) -> Behaviour:
-    """A best action, any of them equally likely if several tie; with probability ε, any action at all."""
+    """A greedy action, ties broken uniformly; with probability ε, a uniformly random action."""
     if not 0.0 <= epsilon <= 1.0:
         raise UserError(f"epsilon must be in [0, 1]; got {epsilon}")
 
@@ -41,6 +41,6 @@ def epsilon_greedy(epsilon: float) -> Behaviour:
 
 
 def _choose_among(key: Key, candidates: Array) -> Array:
-    """The index of one of the candidates, [actions] bool, all equally likely; the last action if there are none (NaN)."""
+    """The index of a uniformly drawn candidate, [actions] bool; the last action if there is none (NaN)."""
     rank = randint(key, jnp.sum(candidates))
     return jnp.minimum(jnp.sum(jnp.cumsum(candidates) <= rank), candidates.shape[0] - 1).astype(jnp.int32)

@@ -1,6 +1,6 @@
-"""Value networks in parts: a single one, a permanent and a transient network, or two heads on a shared trunk.
+"""Compositions of value networks: a single network, a permanent and a transient network, or two heads on a shared trunk.
 
-A plain deep agent is one whose permanent part is empty. So there is one learner, and a permanent part that is zero changes nothing.
+A plain deep agent has no permanent part: V^P = 0. So one learner serves all of them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class ValueComposition(NamedTuple):
     init: Callable[[Key], tuple[Any, Any]]  # -> permanent and transient weights
     permanent: Callable[[Any, Any, Array], Array]  # (permanent, transient, obs) -> [batch, outputs]
     transient: Callable[[Any, Array], Array]  # (transient, obs) -> [batch, outputs]
-    reinit: Callable[[Key, Any], Any]  # transient weights drawn again; what both parts use is kept
+    reinit: Callable[[Key, Any], Any]  # reinitialises the transient weights, except those that both parts share
     input: Shape
     outputs: int
     has_permanent: bool = True
     permanent_static: bool = True
-    """V^P of a state only changes at a consolidation; not so on a shared trunk, which learns at every step"""
+    """whether V^P of a state changes only at a consolidation; on a shared trunk it changes at every step"""
     activations: Callable[[Any, Array], list[Array]] | None = None
-    """(transient, obs) -> the output of every layer below V^T, and V^T itself, each [batch, ...]; None: not known"""
+    """(transient, obs) -> the outputs of all layers of the transient network, V^T last, each [batch, ...]; None if not available"""
 
 
 def single(network: Network) -> ValueComposition:
-    """One network, nothing permanent: TD and DQN."""
+    """One network, no permanent part: TD and DQN."""
 
     def permanent(_: Any, transient: Any, obs: Array) -> Array:
         del transient
@@ -53,10 +53,10 @@ def single(network: Network) -> ValueComposition:
 
 
 def separate_networks(permanent: Network, transient: Network) -> ValueComposition:
-    """Two networks that share nothing (paper, Algorithm 4)."""
+    """Two networks without shared weights (paper, Algorithm 4)."""
     if (permanent.input, permanent.output) != (transient.input, transient.output):
         raise UserError(
-            f"both parts must take and give the same: {permanent.input} to {permanent.output} is not "
+            f"both networks need the same input and output shapes: {permanent.input} to {permanent.output} is not "
             f"{transient.input} to {transient.output}"
         )
 
@@ -83,7 +83,7 @@ class OnTrunk(NamedTuple):
 
 
 def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
-    """A permanent and a transient head on one trunk. The permanent head sees the trunk's features but never moves them."""
+    """A permanent and a transient head on one trunk. The permanent loss does not train the trunk."""
 
     def init(key: Key) -> tuple[Any, OnTrunk]:
         k_trunk, k_permanent, k_transient = jax.random.split(key, 3)
@@ -109,7 +109,7 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
 
 
 def index_rows(parts: ValueComposition) -> ValueComposition:
-    """Parts whose networks give all rows of a table (`networks.precomputed_inputs`), for observations that are numbers of rows."""
+    """For networks that compute all rows of a table (`networks.precomputed_inputs`), and observations that are row indices."""
 
     def permanent(weights: Any, transient: Any, number: Array) -> Array:
         if not parts.has_permanent:
@@ -129,5 +129,5 @@ def index_rows(parts: ValueComposition) -> ValueComposition:
 
 def _outputs(network: Network) -> int:
     if len(network.output) != 1:
-        raise UserError(f"a value network must end in a vector of values; this one ends in {network.output}")
+        raise UserError(f"the output of a value network is a vector; this one has shape {network.output}")
     return network.output[0]

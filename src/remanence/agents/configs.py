@@ -1,8 +1,8 @@
-"""One configuration per agent: everything that makes an agent, as plain values.
+"""One configuration per agent, as a frozen dataclass.
 
-The same objects are the agents of `remanence.live`, of the paper's experiments and of sweeps; they are written into the description
-and hash of a run and into saved policies, and `--set AGENT.FIELD=VALUE` changes any of their fields. Fields typed `PerLane` may
-differ between lanes of one compiled program; all others decide the program.
+`remanence.live`, the paper's experiments and sweeps use the same configurations. They are part of the description and hash of a run
+and of saved policies, and `--set AGENT.FIELD=VALUE` changes any of their fields. Fields typed `PerLane` may differ between lanes of
+one compiled program; all others determine the program.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from remanence.core.errors import UserError, unknown
 from remanence.core.types import EnvSpec, Episodes, ObsSpec, Steps
 
 TABLE = Table()
-LARGE = 10  # how many times larger a large buffer is
+LARGE = 10  # the size of a large replay buffer, relative to the default
 Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
 Optimizer = str | optax.GradientTransformation
 
 
 class _Config:
-    """Checks every field when a configuration is made."""
+    """Checks every field of a new configuration."""
 
     def __post_init__(self) -> None:
         hints = typing.get_type_hints(type(self))
@@ -103,12 +103,12 @@ class PTTD(_Config):
     permanent_lr: PerLane = 0.01
     transient_lr: PerLane = 0.1
     decay: PerLane = 0.0
-    """what is left of the transient weights after a consolidation (λ)"""
+    """λ: the transient weights are multiplied by it at a consolidation"""
     features: FeatureConfig = TABLE
     consolidate_every: Interval = None
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
     buffer: int | None = None
-    """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
+    """how many visits are stored for a consolidation, the newest ones; None: all, as counts (tables only)"""
 
     @property
     def name(self) -> str:
@@ -146,15 +146,15 @@ class PTQ(_Config):
     permanent_lr: PerLane = 0.01
     transient_lr: PerLane = 0.1
     decay: PerLane = 0.5
-    """what is left of the transient weights after a consolidation (λ)"""
+    """λ: the transient weights are multiplied by it at a consolidation"""
     consolidate_every: Interval = 1_000
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
     epsilon: float = 0.1
     features: FeatureConfig = TABLE
     buffer: int | None = None
-    """how many visits are kept for a consolidation, the newest ones; None: all, as counts, which only a table can do"""
+    """how many visits are stored for a consolidation, the newest ones; None: all, as counts (tables only)"""
     clear_buffer: bool = True
-    """whether a consolidation empties the buffer, as in the paper; the released continual agent keeps it"""
+    """whether a consolidation empties the buffer, as in the paper; the released continual agent does not"""
 
     @property
     def name(self) -> str:
@@ -169,24 +169,24 @@ class PTQ(_Config):
 
 @dataclass(frozen=True, kw_only=True)
 class Deep(_Config):
-    """What agents with networks share."""
+    """Fields that all deep agents share."""
 
     layers: tuple[Layer, ...] | None = None
-    """hidden layers; None: chosen from the observations and `hidden`. The output layer is added"""
+    """hidden layers, without the output layer; None: chosen from the observations and `hidden`"""
     hidden: tuple[int, ...] = (64, 64)
-    """units of the dense layers, if `layers` is not given; images pass two convolutions before"""
+    """units of the dense layers, if `layers` is None; images pass two convolutions first"""
     trunk: tuple[Layer, ...] = ()
-    """layers before them, which the permanent and the transient part of a PT agent share"""
+    """layers before these, which the permanent and the transient part of a PT agent share"""
     output_init: str = "uniform"
-    """how the output layer starts: uniform or small"""
+    """initialisation of the output layer: uniform or small"""
     batch: int = 64
     replay: int = 10_000
-    """how many transitions the replay buffer holds"""
+    """capacity of the replay buffer, in transitions"""
     replace: bool = True
-    """whether a transition may be drawn twice for one batch"""
+    """whether a batch may contain the same transition twice"""
     implicit_next: bool = False
-    """whether the next state of a transition is looked up in the one that followed. Halves the memory of the replay buffer; a
-    transition at which an episode was truncated is then not learned from"""
+    """whether the next state is read from the following transition. This halves the memory of the replay buffer; transitions at
+    which an episode was truncated are then not learned from"""
     target_every: int | None = 200
     """steps between two copies to the target network; None bootstraps from the network itself"""
     epsilon: float = 0.1
@@ -275,12 +275,14 @@ class DQN(Deep):
     reset: bool = False
     """whether weights, optimizer state and replay buffer are reinitialised at every known task boundary"""
     multihead: bool = False
-    """whether it knows which task is live, and has a head for each; it empties its replay buffer at every switch"""
+    """whether it observes the current task and has a head for each; the replay buffer is emptied at every switch"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.reset and self.multihead:
-            raise UserError("DQN has either a head for each task or a reset at each switch, not both")
+            raise UserError(
+                "DQN has either a head for each task or a reset at each switch: give multihead or reset, not both"
+            )
 
     @property
     def name(self) -> str:
@@ -310,7 +312,7 @@ class PTDQN(Deep):
     permanent_lr: PerLane = 1e-4
     transient_lr: PerLane = 1e-3
     decay: PerLane = 0.75
-    """what is left of the transient weights after a consolidation (λ)"""
+    """λ: the transient weights are multiplied by it at a consolidation"""
     consolidate_every: Interval = 5_000
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too"""
     permanent_optimizer: Optimizer = "sgd"
@@ -322,17 +324,17 @@ class PTDQN(Deep):
     reset_optimizer: bool | None = None
     """whether a consolidation resets the transient part's optimizer state; None: at known task boundaries and with `reinit`"""
     sync_target: bool = False
-    """whether the target network follows decayed weights at once, not with its next copy (Algorithm 4)"""
+    """whether decayed weights are copied to the target network at once, not with the next copy (Algorithm 4)"""
     buffer: int | None = None
-    """how many visits are kept for a consolidation; None: those of one interval, or as many as the replay buffer holds"""
+    """how many visits are stored for a consolidation; None: those of one interval, or the capacity of the replay buffer"""
     in_order: bool = True
-    """whether a consolidation reads the visits once in their order; else it draws random batches"""
+    """whether a consolidation reads each visit once, in order; else it draws random batches"""
     max_batches: int | None = None
-    """batches of a consolidation at most; None: as many as the visits fill"""
+    """the largest number of batches of a consolidation; None: as many as the visits fill"""
     min_batches: int = 0
-    """batches of a consolidation at least, even if there are fewer visits"""
+    """the smallest number of batches of a consolidation, even if there are fewer visits"""
     cache: bool | None = None
-    """whether V^P of stored transitions is kept with them instead of computed for each batch; None: if both parts are separate"""
+    """whether V^P of stored transitions is stored with them instead of computed for each batch; None: unless there is a trunk"""
 
     @property
     def name(self) -> str:
@@ -343,10 +345,12 @@ class PTDQN(Deep):
             object.__setattr__(self, "reinit", self.decay == 0)
         super().__post_init__()
         if self.decay == 0 and not self.reinit:
-            raise UserError("decay=0 leaves transient weights that never learn again: give reinit=True as well")
+            raise UserError(
+                "with decay=0, all transient weights become zero and never learn again: give reinit=True as well"
+            )
         if isinstance(self.consolidate_every, int) and self.consolidate_every < self.batch:
             raise UserError(
-                f"{self.consolidate_every} steps between consolidations fill no batch of {self.batch}: make one of them fit"
+                f"{self.consolidate_every} steps between consolidations do not fill a batch of {self.batch}: change one of them"
             )
 
     def build(self, spec: EnvSpec) -> Agent:
@@ -414,7 +418,7 @@ AGENTS: dict[str, Callable[[], AgentConfig]] = {
     "DQN-large-buffer": lambda: DQN(replay=LARGE * DQN.replay),
     "Random": Random,
 }
-"""the paper's agents by name, with values to start from"""
+"""the paper's agents by name, with default values"""
 
 KINDS: dict[str, type] = {
     kind.__name__: kind
@@ -425,11 +429,11 @@ KINDS: dict[str, type] = {
         *(Steps, Episodes),
     )
 }
-"""everything a configuration is written with, by the name of its class"""
+"""the classes that configurations consist of, by name"""
 
 
 def config_named(name: str) -> AgentConfig:
-    """The agent of that name, with values to start from."""
+    """The configuration of the agent with this name, with default values."""
     if name not in AGENTS:
         raise unknown("agent", name, AGENTS)
     return AGENTS[name]()
@@ -446,7 +450,7 @@ def _stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
 
 
 def _convolutions(side: int) -> list[Layer]:
-    """Two of them, with strides where images are large."""
+    """Two convolutions, with strides for large images."""
     if side >= 36:
         return [Conv(16, 8, stride=4), Relu(), Conv(32, 4, stride=2), Relu()]
     if side >= 12:
@@ -455,7 +459,7 @@ def _convolutions(side: int) -> list[Layer]:
 
 
 def _plain(value: Any) -> Any:
-    """NumPy's numbers and lists as plain ones: configurations are hashed, compared and written to files."""
+    """NumPy values and lists as Python numbers and tuples: configurations are hashed, compared and written to files."""
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, np.ndarray | list):
@@ -464,15 +468,15 @@ def _plain(value: Any) -> Any:
 
 
 def _check(name: str, value: Any, hint: Any) -> None:
-    """Refuses values that can only be a mistake."""
+    """Raises for values that cannot work."""
     if not _fits(value, hint):
-        raise UserError(f"{name} must be {_spoken(hint)}; got {value!r}")
+        raise UserError(f"{name} must be {_type_names(hint)}; got {value!r}")
     if name.endswith("lr") or name == "decay":
         check_hyper(name, value)
     elif name == "epsilon":
         epsilon_greedy(value)
     elif name == "scale" and value is not None and not value > 0:
-        raise UserError(f"observations can only be divided by a number above 0; got scale={value}")
+        raise UserError(f"scale must be positive; got scale={value}")
     elif name == "hidden" and any(units < 1 for units in value or ()):
         raise UserError(f"a layer needs at least one unit; got hidden={value}")
     elif isinstance(value, int) and not isinstance(value, bool) and value < 1 and name != "min_batches":
@@ -480,7 +484,7 @@ def _check(name: str, value: Any, hint: Any) -> None:
 
 
 def _fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of the type that a field declares."""
+    """Whether a value has the type that the field declares."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return any(_fits(value, one) for one in arguments)
@@ -492,9 +496,9 @@ def _fits(value: Any, hint: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
     if hint in (bool, str, type(None)) or dataclasses.is_dataclass(hint):
         return isinstance(value, hint)  # type: ignore[arg-type]
-    return True  # functions, layers and transformations: whoever uses them checks them
+    return True  # functions, layers and transformations are checked where they are used
 
 
-def _spoken(hint: Any) -> str:
+def _type_names(hint: Any) -> str:
     names = [getattr(one, "__name__", str(one)) for one in typing.get_args(hint) or (hint,)]
     return " or ".join("None" if name == "NoneType" else name for name in names)

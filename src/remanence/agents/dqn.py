@@ -17,9 +17,9 @@
     17         w^T = λ w^T                                                                             consolidate
     18         D = {}                                                                                  update_permanent
 
-Without a permanent part Q^P is 0 and lines 8 and 14 to 18 fall away: that is DQN. For prediction, one output V(s) takes the place
-of Q(s, a), and the value of the next state that of the maximum: that is TD. The equations are in `updates.py`, the options in
-`training.py`, stacks of frames in `frames.py`, and a head for each task in `heads.py`.
+Without a permanent part, Q^P is 0 and lines 8 and 14 to 18 are skipped: this is DQN. For prediction, V(s) replaces Q(s, a), and the
+value of the next state replaces the maximum: this is TD. The equations are in `updates.py`, the options in
+`training.py`, frame stacks in `frames.py`, and heads per task in `heads.py`.
 """
 
 from __future__ import annotations
@@ -84,17 +84,17 @@ __all__ = [
 
 class DeepState(NamedTuple):
     permanent: Any  # w^P, weights of V^P
-    transient: Any  # w^T, weights of V^T, the part that learns at every step
+    transient: Any  # w^T, weights of V^T, trained at every step
     target: Any  # w^T_target, an older copy of w^T; () if there is no target network
     opt_state: Any  # of the transient part's optimizer
     permanent_opt_state: Any
     replay: Ring  # B
     visited: Any  # D: a ring, or () without a permanent part
-    recent: Array  # [frames − 1, *frame] the frames before this one in the episode; zero where there were none
-    age: Array  # [] how many steps the episode has lasted
-    steps: Array  # [] lived
-    dropped: Array  # [] visits that did not fit in D
-    initial: Any = ()  # the weights w^T was drawn with, for a penalty; () without one
+    recent: Array  # [frames − 1, *frame] the previous frames of the episode; zero before its start
+    age: Array  # [] steps of the current episode
+    steps: Array  # [] steps learned from
+    dropped: Array  # [] visits that a full D dropped
+    initial: Any = ()  # the initial w^T, for a penalty; () without one
 
 
 def deep_agent(
@@ -108,22 +108,22 @@ def deep_agent(
     consolidate_every: ConsolidateEvery = None,
     heads: int = 1,
 ) -> Agent:
-    """An agent that learns from batches of stored transitions.
+    """An agent that learns from batches of replayed transitions.
 
     Args:
-        parts: the value networks; `single(network)` for TD and DQN, which have the hyperparameter `lr`; else `permanent_lr`,
-            `transient_lr` and `decay`.
+        parts: the value networks; `single(network)` for TD and DQN, which have `lr`; the others have `permanent_lr`, `transient_lr`
+            and `decay`.
         example_obs: [*obs] an observation of the world.
-        on_consolidate: what is given up whenever the agent consolidates; None: nothing.
-        consolidation: how the permanent part is trained then.
-        consolidate_every: when that is. At known task boundaries, every k episodes or steps, or never.
-        heads: with more than one, the network has outputs for this many tasks, and the agent is told which task is live.
+        on_consolidate: what is reset, decayed or cleared at a consolidation; None: nothing.
+        consolidation: how the permanent part is trained at a consolidation.
+        consolidate_every: at known task boundaries (`AT_SWITCH`), every k episodes or steps, or never (None).
+        heads: if more than 1, the network has a head for each of that many tasks, and the agent observes the current task.
     """
     consolidation, on_consolidate = consolidation or Consolidation(), on_consolidate or NOTHING
     check_options(parts, training, consolidation, on_consolidate, np.shape(example_obs))
     outputs = one_head(problem) if heads == 1 else head_per_task(problem, heads, parts.outputs)
     optimizer, permanent_optimizer = make_optimizer(training.optimizer), make_optimizer(consolidation.optimizer)
-    use_cache = consolidation.cache and parts.has_permanent  # Q^P of stored transitions is kept with them
+    use_cache = consolidation.cache and parts.has_permanent  # Q^P of stored transitions is stored with them
     frames = frame_stack(example_obs, training.frames)
     replay = make_replay(  # B
         example_obs,
@@ -161,7 +161,7 @@ def deep_agent(
         )
 
     def values(state: DeepState, obs: Array) -> Array:
-        """Q^P + Q^T of what the agent sees now, [outputs]."""
+        """Q^P + Q^T of the current input, [outputs]."""
         seen = frames.input(state.recent, obs)
         return (parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen))[0]
 
@@ -177,7 +177,7 @@ def deep_agent(
         permanent_q, next_permanent_q = permanent_values(state, sample, target_weights)
         next_q = next_permanent_q + parts.transient(target_weights, sample.next_obs)
         next_value = jax.vmap(outputs.bootstrap)(next_q, actions)
-        # line 10; the loss takes Q^P(S_j, A_j) away from it
+        # line 10; the loss subtracts Q^P(S_j, A_j)
         y = td_target(sample.extras["reward"], sample.extras["discount"], next_value)
 
         def loss(transient: Any) -> Array:
@@ -194,23 +194,23 @@ def deep_agent(
 
     def store(state: DeepState, transition: Transition) -> DeepState:
         """Stores the transition in B, and the visit with its Q^P in D."""
-        now, then = Frame(transition.obs, state.age), Frame(transition.next_obs, state.age + 1)
+        now, following = Frame(transition.obs, state.age), Frame(transition.next_obs, state.age + 1)
         if parts.has_permanent:
             seen = frames.input(state.recent, transition.obs)
             permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
             output = outputs.output(transition.action)
             visit = {"output": output, "value": permanent_q[output]}
-            visited = visits.add(state.visited, now, then, visit, jnp.bool_(False), transition.valid)  # line 8
+            visited = visits.add(state.visited, now, following, visit, jnp.bool_(False), transition.valid)  # line 8
             state = state._replace(visited=visited)
             if use_cache:
                 seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs)
                 next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
-                now, then = now._replace(cached=permanent_q), then._replace(cached=next_permanent_q)
+                now, following = now._replace(cached=permanent_q), following._replace(cached=next_permanent_q)
         extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
         truncated = transition.last & (transition.discount > 0)
         recent, age = frames.advance(state.recent, state.age, transition)
         return state._replace(
-            replay=replay.add(state.replay, now, then, extras, truncated, transition.valid),  # line 7
+            replay=replay.add(state.replay, now, following, extras, truncated, transition.valid),  # line 7
             recent=recent,
             age=age,
         )
@@ -225,7 +225,7 @@ def deep_agent(
         )
 
     def renew(state: DeepState, valid: Array, key: Key) -> DeepState:
-        """Every so many steps, changes the transient weights as `Training.renewal` says."""
+        """Applies `Training.renewal` every n steps."""
         if training.renewal is None:
             return state
         every, renewed = training.renewal.every, training.renewal.renew
@@ -248,7 +248,7 @@ def deep_agent(
             state = state._replace(
                 transient=jax.tree.map(lambda w: decayed(w, hypers.decay), state.transient)
             )  # line 17
-        elif on_consolidate.transient == REINIT:  # λ = 0, for networks: weights of zero would never learn
+        elif on_consolidate.transient == REINIT:  # λ = 0: weights that are all zero would never learn
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
             if training.penalty:
                 state = state._replace(initial=parts.reinit(k_reinit, state.initial))
@@ -264,7 +264,7 @@ def deep_agent(
         return state
 
     def update_permanent(state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
-        """Trains the permanent part on the visits in D, towards what both parts know together, and empties D."""
+        """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D."""
         held = rings.size(state.visited)
         batches = held // consolidation.batch
         if consolidation.max_batches is not None:
@@ -299,7 +299,7 @@ def deep_agent(
         )
 
     def inspect(state: DeepState, obs: Array) -> dict[str, Array]:
-        """`obs` is a whole input: with several frames, their stack."""
+        """`obs` is a network input: with several frames, their stack."""
         transient = parts.transient(state.transient, obs[None])[0]
         if not parts.has_permanent:
             return {"value": transient}
@@ -307,12 +307,12 @@ def deep_agent(
         return {"value": permanent + transient, "permanent": permanent, "transient": transient}
 
     def activations(state: DeepState, obs: Array) -> list[Array]:
-        """`obs` is a whole input. The output of every layer below Q^T, and Q^T."""
+        """`obs` is a network input. The outputs of all layers of the transient network, Q^T last."""
         assert parts.activations is not None
         return [layer[0] for layer in parts.activations(state.transient, obs[None])]
 
     def features(state: DeepState, obs: Array) -> Array:
-        """What the last layer sees: the output of the layer before it, or the input where there is none."""
+        """The input of the last layer."""
         return [obs, *activations(state, obs)][-2]
 
     agent = Agent(
@@ -336,13 +336,13 @@ def taken(values: Array, output: Array) -> Array:
 
 
 def _policy_state(state: DeepState) -> DeepState:
-    """Weights, and the frames an input is stacked from."""
-    kept = ("permanent", "transient", "recent")
-    return state._replace(**{name: () for name in state._fields if name not in kept})
+    """The weights and the recent frames."""
+    needed = ("permanent", "transient", "recent")
+    return state._replace(**{name: () for name in state._fields if name not in needed})
 
 
 def _when_due(due: Array, new: Any, old: Any) -> Any:
-    """`new()` if it is due in this lane, else `old`. Lanes that keep the same time pay for it only when it is."""
+    """`new()` if it is due in this lane, else `old`. It is computed only when it is due in some lane."""
     return jax.lax.cond(
         max_over_lanes(due.astype(jnp.int32), True) > 0, lambda: tree_where(due, new(), old), lambda: old
     )
@@ -354,7 +354,7 @@ def _lr(hypers: Hypers) -> float | Array:
 
 
 def _integer(outputs: int) -> np.int8 | np.int32:
-    """The smallest type that can name one of the outputs."""
+    """The smallest integer type that can index the outputs."""
     return np.int8(0) if outputs <= 128 else np.int32(0)
 
 
@@ -369,11 +369,11 @@ def dqn(
     """DQN and its variants.
 
     Args:
-        training: with a large `replay` this is the large-buffer variant.
+        training: with a large `replay`, this is the large-buffer variant.
         at_switch: what is done at known task boundaries: `clear_replay()` empties the replay buffer, `reset_all()` also
-            reinitialises the network; None if boundaries are unknown, or do not matter.
-        heads: with more than one, the multi-head variant: the network has outputs for this many tasks, and the agent is told
-            which is live.
+            reinitialises the network; None: nothing.
+        heads: if more than 1, the multi-head variant: the network has a head for each of that many tasks, and the agent observes
+            the current task.
     """
     consolidate_every = None if at_switch is None else AT_SWITCH
     return deep_agent(
@@ -398,10 +398,10 @@ def pt_dqn(
     consolidate_every: ConsolidateEvery,
     target_follows: bool = False,
 ) -> Agent:
-    """PT-DQN for a continual life (Algorithm 4): two networks, the transient one decayed by λ; B and the optimizer state are kept.
+    """Continual PT-DQN (Algorithm 4): two networks, the transient one decays by λ; replay buffer and optimizer state are kept.
 
     Args:
-        target_follows: whether the target network is decayed at once, not with its next copy.
+        target_follows: whether a consolidation also copies the decayed weights to the target network.
     """
     return deep_agent(
         CONTROL,

@@ -1,6 +1,6 @@
-"""Stacks of frames: what an agent sees is the last few observations of the episode, joined along the last axis.
+"""Frame stacks: an input is the last few observations of the episode, concatenated along the last axis.
 
-`replay.py` keeps every frame once and joins stacks when it samples. Here are the stacks of the present, for acting.
+`replay.py` stores every frame once and stacks frames when it samples. This module stacks the current frames, for acting.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from remanence.core.types import Transition
 
 
 class FrameStack(NamedTuple):
-    """The frames before this one, as functions of `recent`, [frames − 1, *frame]; zero where the episode had none."""
+    """Functions of `recent`, [frames − 1, *frame]: the previous frames of the episode, zero before its start."""
 
     begin: Callable[[], Array]
     """-> recent, at the start of an episode"""
     input: Callable[[Array, Array], Array]
-    """(recent, obs [*frame]) -> [1, *input] what the network sees: a batch of one"""
+    """(recent, obs [*frame]) -> [1, *input] the network's input, a batch of one"""
     push: Callable[[Array, Array], Array]
     """(recent, obs [*frame]) -> recent at the next step of the episode"""
     advance: Callable[[Array, Array, Transition], tuple[Array, Array]]
-    """(recent, age, transition) -> both at the next step; blank and 0 if the episode ended; as they were if it is not valid"""
+    """(recent, age, transition) -> both at the next step; zero if the episode ended; unchanged if the transition is not valid"""
 
 
 def frame_stack(example: ArrayLike, frames: int) -> FrameStack:
-    """Stacks of `frames` frames like `example`; with one frame, an input is the observation itself."""
+    """Stacks of `frames` frames like `example`; with one frame, the input is the observation."""
     frame = jnp.asarray(example)
 
     def begin() -> Array:

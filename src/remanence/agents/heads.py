@@ -1,7 +1,7 @@
-"""A head for each task, around a learner that knows of no tasks.
+"""A head for each task, as a wrapper around a learner that does not observe the task.
 
-The network has one output per task and action. The learner inside takes each of these outputs for an action of its own; the wrapper
-outside sees `TaskObs(obs, task)`, acts on the outputs of the live task, and translates the action taken into its output.
+The network has one output per task and action. The inner learner treats each output as an action. The wrapper observes
+`TaskObs(obs, task)`, acts on the outputs of the current task, and maps the action to its output.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from remanence.core.types import Hypers, Key, TaskObs, Transition
 
 
 class OutputProblem(NamedTuple):
-    """A `Problem` in which the value of the next state may depend on the action taken: its output belongs to a head."""
+    """A `Problem` in which the value of the next state may depend on the action, because the action selects a head."""
 
     output: Callable[[Array], Any]  # action [] or [batch] -> output
     bootstrap: Callable[[Array, Array], Array]  # (values of the next state [outputs], action []) -> []
@@ -31,7 +31,7 @@ def one_head(problem: Problem) -> OutputProblem:
 
 
 def head_per_task(problem: Problem, heads: int, outputs: int) -> OutputProblem:
-    """What the learner inside learns: actions are outputs already, and the next state is worth what the same head says."""
+    """The problem of the inner learner: actions are outputs, and the next state is evaluated by the same head."""
     each = _outputs_per_head(heads, outputs)
     return OutputProblem(
         output=lambda action: action,
@@ -47,11 +47,11 @@ def with_task_obs(
     heads: int,
     outputs: int,
 ) -> Agent:
-    """The wrapper outside.
+    """The wrapper.
 
     Args:
         inner: a learner with `head_per_task(problem, heads, outputs)`.
-        values: (state, obs) -> [outputs] what the learner thinks of all outputs.
+        values: (state, obs) -> [outputs] the values of all outputs.
     """
     each = _outputs_per_head(heads, outputs)
 
@@ -70,5 +70,5 @@ def with_task_obs(
 
 def _outputs_per_head(heads: int, outputs: int) -> int:
     if heads < 1 or outputs % heads:
-        raise UserError(f"{outputs} outputs cannot be shared equally by {heads} heads")
+        raise UserError(f"{outputs} outputs cannot be split equally between {heads} heads")
     return outputs // heads

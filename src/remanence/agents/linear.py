@@ -1,8 +1,8 @@
-"""Value functions that are linear in a few active features: tables, coarse codes, thresholded radial bases.
+"""Value functions that are linear in sparse features: tables, row and column, thresholded radial basis functions.
 
-A table over states is the linear function of one-hot features; all features of the paper's prediction grids are binary with at
-most four active at once. So an observation is coded by its *active* features only, and looking up or learning a value
-touches those weights and no others, whatever the size of the table.
+A table is linear in one-hot features; all features of the paper's prediction grids are binary, with at most four active at once.
+So an observation is encoded by its *active* features only, and evaluation and learning touch only their weights, whatever the
+size of the table.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from remanence.core.types import Key, ObsSpec
 
 
 class Active(NamedTuple):
-    """The features of one observation that are not zero."""
+    """The nonzero features of one observation."""
 
-    index: Array  # [n] which
-    strength: Array  # [n] how much; 0 for a slot that is not used
+    index: Array  # [n] indices
+    strength: Array  # [n] values; 0 in unused slots
 
 
 class Features(NamedTuple):
-    """A way to code observations."""
+    """An encoding of observations."""
 
     count: int
     encode: Callable[[Array], Active]
@@ -44,8 +44,8 @@ class Value(NamedTuple):
     add_scaled_gradient: Callable[[Any, Array, int | Array, Array], Any]
     """(weights, obs, output, amount) -> weights + amount ∇ apply(weights, obs)[output]"""
     closed_form_step: Callable[[Any, Any, Any, float | Array], Any] | None = None
-    """(weights, target, visits, lr) -> weights after so many steps of size lr towards the target; in a table, where the order
-    of steps does not matter"""
+    """(weights, target, visits, lr) -> weights after `visits` steps of size lr towards the target; only for tables, where the
+    order of the steps does not matter"""
 
 
 def linear(features: Features, outputs: int = 1) -> Value:
@@ -60,7 +60,7 @@ def linear(features: Features, outputs: int = 1) -> Value:
 
     def apply(weights: Array, obs: Array) -> Array:
         index, strength = features.encode(obs)
-        if len(index) == 1:  # a table: nothing to sum, and a plain look-up is twice as fast as a product of size one
+        if len(index) == 1:  # a table: a look-up is twice as fast as a product of size 1
             return weights[index[0]] * strength[0]
         return jnp.dot(strength, weights[index], precision=jax.lax.Precision.HIGHEST)
 
@@ -75,7 +75,7 @@ def linear(features: Features, outputs: int = 1) -> Value:
 
 
 def one_hot(states: int) -> Features:
-    """One feature per state: a table. Observations are state numbers."""
+    """One feature per state: a table. Observations are state indices."""
     return Features(states, lambda state: Active(state[None], jnp.ones(1)), one_hot=True)
 
 
@@ -89,12 +89,12 @@ def row_and_column(size: int) -> Features:
 
 
 def thresholded_rbf(order: int) -> Features:
-    """Binary radial bases on `order`² centres over the unit square (paper, App. C.1.1).
+    """Binary radial basis functions on `order`² centres over the unit square (paper, App. C.1.1).
 
         φ_i(s) = 1 if exp(−‖s − c_i‖² / 2σ²) > 0.5, else 0,        σ = 0.75 / (order − 1)
 
-    The threshold is crossed at 0.883 of the distance between neighbouring centres, so only the four corners of the
-    cell around s can be active: the other order² − 4 features are never computed.
+    The threshold is at 0.883 of the distance between neighbouring centres, so only the four corners of the cell around s can be
+    active: the other order² − 4 features are not computed.
     """
     gap = 1.0 / (order - 1)
     variance = (0.75 * gap) ** 2
@@ -105,14 +105,14 @@ def thresholded_rbf(order: int) -> Features:
         centres = cell + corners  # [4, 2]
         squared = jnp.sum((point - centres * gap) ** 2, axis=-1)
         strength = (jnp.exp(-squared / (2 * variance)) > 0.5).astype(jnp.float32)
-        # The barrier keeps this code from being computed again for every lane that looks up the same point.
+        # The barrier keeps XLA from computing this encoding again for every lane that evaluates the same point.
         return jax.lax.optimization_barrier(Active(centres[:, 0] * order + centres[:, 1], strength))
 
     return Features(order * order, encode)
 
 
 class FeatureConfig(Protocol):
-    """How observations are coded, as a frozen dataclass: part of an agent's configuration."""
+    """How observations are encoded, as a frozen dataclass: part of an agent's configuration."""
 
     def build(self, obs: ObsSpec, agent: str) -> Features: ...
 
@@ -124,7 +124,7 @@ class Table:
     def build(self, obs: ObsSpec, agent: str) -> Features:
         if not obs.num_states:
             raise UserError(
-                f"{agent} keeps a table and needs Discrete observations; these have shape {obs.shape}: take DQN or PT-DQN"
+                f"{agent} is tabular and needs Discrete observations; these have shape {obs.shape}: use DQN or PT-DQN"
             )
         return one_hot(obs.num_states)
 
@@ -138,25 +138,25 @@ class RowAndColumn:
     def build(self, obs: ObsSpec, agent: str) -> Features:
         if obs.num_states != self.size**2:
             raise UserError(
-                f"{agent} codes a grid of {self.size}×{self.size} cells by row and column; got {obs.num_states} states"
+                f"{agent} encodes a grid of {self.size}×{self.size} cells by row and column; got {obs.num_states} states"
             )
         return row_and_column(self.size)
 
 
 @dataclass(frozen=True)
 class ThresholdedRBF:
-    """Binary radial bases on `order`² centres over the unit square, for points in it."""
+    """Binary radial basis functions on `order`² centres over the unit square, for points in it."""
 
     order: int
 
     def build(self, obs: ObsSpec, agent: str) -> Features:
         if obs.shape != (2,):
-            raise UserError(f"{agent} codes points of the unit square; these observations have shape {obs.shape}")
+            raise UserError(f"{agent} encodes points of the unit square; these observations have shape {obs.shape}")
         return thresholded_rbf(self.order)
 
 
 def _power(base: float | Array, count: Array) -> Array:
-    """base^count for whole numbers `count`, by way of the exponential: several times faster than the general power."""
+    """base^count for integers `count`, by exp and log: several times faster than the general power."""
     size = jnp.exp(count * jnp.log(jnp.abs(base)))
     signed = jnp.where((base < 0) & (count % 2 == 1), -size, size)
     return jnp.where(count == 0, 1.0, signed)

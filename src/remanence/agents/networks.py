@@ -1,9 +1,9 @@
-"""Networks as plain (init, apply) pairs, put together from layers whose shapes are known before anything compiles.
+"""Networks as (init, apply) pairs, built from layers whose shapes are known before compilation.
 
-A layer is a frozen dataclass: a configuration can hold, compare, print and write it. Whatever has the members of `Layer` is one.
+A layer is a frozen dataclass: a configuration can hold, compare, print and write it. Any class with the members of `Layer` works.
 
-Convolutions are written as patches times a matrix. With lanes mapped over weights, a convolution would become a grouped one, many
-times slower on a CPU; a matrix product stays a matrix product. Pooling is a reshape and a maximum for the same reason.
+Convolutions are products of patches with a matrix. If lanes are mapped over weights, a convolution becomes a grouped convolution,
+which is many times slower on a CPU; a matrix product remains a matrix product. Pooling is a reshape and a maximum, likewise.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ Shape = tuple[int, ...]
 
 
 class Layer(Protocol):
-    """One step from an input to an output, for a batch.
+    """A layer, for a batch of inputs.
 
-    A layer of your own is a frozen dataclass with these members. If it inherits from `Layer`, only `shape` and `apply` must be
-    written: the rest then says that the layer has no weights and looks at its whole input.
+    Your own layer is a frozen dataclass with these members. If it inherits from `Layer`, only `shape` and `apply` are required: by
+    default, a layer has no weights and uses its entire input.
     """
 
     def shape(self, input_shape: Shape) -> Shape:
@@ -46,36 +46,36 @@ class Layer(Protocol):
 
     @property
     def window(self) -> tuple[int, int] | None:
-        """(size, stride) if the layer sees images through a small window, else None."""
+        """(size, stride) if each output depends on a small window of the image, else None."""
         return None
 
     @property
     def label(self) -> str:
-        """What summaries call the layer."""
+        """The name of the layer in summaries."""
         return type(self).__name__.lower()
 
 
 class Network(NamedTuple):
-    """A function with weights."""
+    """A neural network."""
 
     init: Callable[[Key], Any]
     apply: Callable[[Any, Array], Array]
     """(weights, obs [batch, *input]) -> [batch, *output]"""
     activations: Callable[[Any, Array], list[Array]]
-    """(weights, obs [batch, *input]) -> the output of every layer in turn, each [batch, ...]"""
+    """(weights, obs [batch, *input]) -> the outputs of all layers in order, each [batch, ...]"""
     input: Shape
     output: Shape
     summary: tuple[tuple[str, Shape, int], ...]
-    """for each layer: its label, the shape of its output, how many numbers its weights are"""
+    """for each layer: its label, the shape of its output, its number of parameters"""
 
     @property
     def size(self) -> int:
-        """How many numbers the weights are."""
+        """The number of parameters."""
         return sum(count for _, _, count in self.summary)
 
 
 def sequence(layers: Sequence[Layer], input: Shape) -> Network:
-    """Layers one after the other, for inputs of one shape."""
+    """A sequence of layers, for inputs of a given shape."""
     shapes, summary = [tuple(input)], []
     for layer in layers:
         shape = layer.shape(shapes[-1])
@@ -88,12 +88,12 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
         return [layer.init_weights(keys[i], shapes[i]) for i, layer in enumerate(layers)]
 
     def outputs(weights: list[Any], obs: Array) -> list[Array]:
-        """The input as numbers, then the output of every layer."""
+        """The input as float32, then the outputs of all layers."""
         if obs.shape[1:] != shapes[0]:
             raise UserError(f"this network takes observations of shape {shapes[0]}; got {obs.shape[1:]}")
         values = [obs.astype(jnp.float32)]
-        for layer, own in zip(layers, weights, strict=True):
-            values.append(layer.apply(own, values[-1]))
+        for layer, layer_weights in zip(layers, weights, strict=True):
+            values.append(layer.apply(layer_weights, values[-1]))
         return values
 
     return Network(
@@ -109,7 +109,7 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
 def stacked(first: Network, second: Network) -> Network:
     """One network on top of another."""
     if first.output != second.input:
-        raise UserError(f"a network for {second.input} does not fit on one that gives {first.output}")
+        raise UserError(f"a network with input {second.input} does not fit on one with output {first.output}")
 
     def init(key: Key) -> tuple[Any, Any]:
         lower, upper = jax.random.split(key)
@@ -130,14 +130,13 @@ def stacked(first: Network, second: Network) -> Network:
 
 
 def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
-    """The same layers for the rows of a table of images, [rows, *input]: `apply` takes no observations but gives all rows.
+    """The same layers for a table of images, [rows, *input]: `apply` ignores its observations and returns the outputs of all rows.
 
-    Where a world has few states, a batch meets each of them several times, and pictures of them are mostly alike. So every row is
-    computed once, and looked up at the very end (`composition.index_rows`); and the layers that see only a small window of an image
-    (the leading convolutions, activations and poolings) are computed once for every window that is different from the
-    others. The numbers are the same.
+    If a world has few states, a batch contains each of them several times, and their images are mostly equal. So the output of
+    every row is computed once and then indexed (`composition.index_rows`), and layers with a small window (the leading
+    convolutions, activations and poolings) are computed once per distinct window. The results are the same.
     """
-    whole = sequence(layers, table.shape[1:])
+    network = sequence(layers, table.shape[1:])
     count = next((i for i, layer in enumerate(layers) if layer.window is None), len(layers))
     reach, stride, size = 1, 1, tuple(table.shape[1:])
     for layer in layers[:count]:
@@ -148,7 +147,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         return lambda weights, _: compute(weights, jnp.asarray(table, jnp.float32))
 
     if count == 0 or len(size) != 3:
-        return whole._replace(apply=of_rows(whole.apply), activations=of_rows(whole.activations), input=())
+        return network._replace(apply=of_rows(network.apply), activations=of_rows(network.activations), input=())
 
     views = np.lib.stride_tricks.sliding_window_view(table, (reach, reach), axis=(1, 2))[:, ::stride, ::stride]
     views = np.moveaxis(views[:, : size[0], : size[1]], 3, -1)  # [rows, H, W, reach, reach, C]
@@ -162,11 +161,11 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         seen = local.apply(weights[:count], windows)[:, 0, 0]  # [windows, features]
         return rest.apply(weights[count:], seen[place])
 
-    return whole._replace(apply=apply, activations=of_rows(whole.activations), input=())
+    return network._replace(apply=apply, activations=of_rows(network.activations), input=())
 
 
 def mlp(input: Shape, hidden: Sequence[int], outputs: int, activation: str = "relu", init: str = "small") -> Network:
-    """Dense layers with the same activation between them."""
+    """Dense layers with an activation between them."""
     layers: list[Layer] = [Flatten()]
     for units in hidden:
         layers += [Dense(units, init), ACTIVATIONS[activation]()]
@@ -175,11 +174,11 @@ def mlp(input: Shape, hidden: Sequence[int], outputs: int, activation: str = "re
 
 @dataclass(frozen=True)
 class Dense(Layer):
-    """A matrix and a bias."""
+    """A dense layer: weights and a bias."""
 
     units: int
     init: str = "small"
-    """"small" draws weights from N(0, 0.01²), bias 0; "uniform" draws both from ±1/√inputs (PyTorch's own way)"""
+    """"small" draws weights from N(0, 0.01²), bias 0; "uniform" draws both from ±1/√inputs (PyTorch's default)"""
 
     def __post_init__(self) -> None:
         if self.units < 1:
@@ -189,7 +188,7 @@ class Dense(Layer):
 
     def shape(self, input_shape: Shape) -> Shape:
         if len(input_shape) != 1:
-            raise UserError(f"a dense layer takes vectors, not {input_shape}: put Flatten() before it")
+            raise UserError(f"the input of a dense layer is a vector, not {input_shape}: put Flatten() before it")
         return (self.units,)
 
     def init_weights(self, key: Key, input_shape: Shape) -> tuple[Array, Array]:
@@ -212,7 +211,7 @@ class Conv(Layer):
     filters: int
     kernel: int = 2
     init: str = "xavier"
-    """"xavier" (uniform), bias 0; or "uniform" in ±1/√inputs for weights and bias (PyTorch's own way)"""
+    """"xavier" (uniform), bias 0; or "uniform" in ±1/√inputs for weights and bias (PyTorch's default)"""
     stride: int = 1
 
     def __post_init__(self) -> None:
@@ -251,7 +250,7 @@ class Conv(Layer):
 
 @dataclass(frozen=True)
 class MaxPool(Layer):
-    """The maximum of every square; rows and columns that do not fill one are left out."""
+    """Max pooling over squares; rows and columns that do not fill a square are dropped."""
 
     size: int = 2
 
@@ -283,7 +282,7 @@ class MaxPool(Layer):
 
 @dataclass(frozen=True)
 class Flatten(Layer):
-    """Any shape -> a vector."""
+    """Flattens any shape to a vector."""
 
     def shape(self, input_shape: Shape) -> Shape:
         return (math.prod(input_shape),)
@@ -295,7 +294,7 @@ class Flatten(Layer):
 
 @dataclass(frozen=True)
 class _Elementwise(Layer):
-    """A layer without weights that treats every number alone."""
+    """An elementwise layer without weights."""
 
     def shape(self, input_shape: Shape) -> Shape:
         return input_shape
@@ -331,7 +330,7 @@ class Scale(_Elementwise):
 
     def __post_init__(self) -> None:
         if not self.divisor > 0:
-            raise UserError(f"inputs can only be divided by a number above 0; got {self.divisor}")
+            raise UserError(f"the divisor must be positive; got {self.divisor}")
 
     def apply(self, weights: tuple, x: Array) -> Array:
         del weights
@@ -344,7 +343,7 @@ class Scale(_Elementwise):
 
 @dataclass(frozen=True)
 class OneHot(Layer):
-    """The number of a state -> one input per state."""
+    """A state index as a one-hot vector."""
 
     num_states: int
 
@@ -354,7 +353,7 @@ class OneHot(Layer):
 
     def shape(self, input_shape: Shape) -> Shape:
         if input_shape != ():
-            raise UserError(f"one-hot inputs are made from the number of a state, not from {input_shape}")
+            raise UserError(f"the input of a one-hot layer is a state index, not {input_shape}")
         return (self.num_states,)
 
     def apply(self, weights: tuple, x: Array) -> Array:

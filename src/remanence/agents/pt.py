@@ -1,10 +1,10 @@
-"""Permanent and transient value functions around one and the same learner.
+"""PT-TD and PT-Q-learning: permanent and transient value functions with the learner of `td.py`.
 
-The transient part is learned by an ordinary learner that is handed the value function
+The transient part is learned by an ordinary learner for the value function
 
     v(w^T, s) = V^P(s) + V^T(w^T, s)                               (paper, Eq. 2)
 
-with V^P held fixed. The permanent part moves only in `consolidate`.
+with V^P fixed. The permanent part changes only in `consolidate`.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class PTState(NamedTuple):
     permanent: Any  # weights of V^P
     transient: Any  # weights of V^T
     visited: Any  # visits since the last consolidation (the paper's buffer B)
-    dropped: Array  # [] visits a full buffer dropped before they were consolidated
+    dropped: Array  # [] visits that a full buffer dropped before they were consolidated
 
 
 def on_top_of(value: Value, permanent: Any) -> Value:
-    """The value function V^P + V^T as a function of the transient weights alone (Eq. 2)."""
+    """The value function V^P + V^T as a function of the transient weights (Eq. 2)."""
 
     def apply(transient: Any, obs: Array) -> Array:
         return value.apply(permanent, obs) + value.apply(transient, obs)
@@ -48,7 +48,7 @@ def pt_td(
     buffer: int | None = None,
     consolidate_every: ConsolidateEvery = AT_SWITCH,
 ) -> Agent:
-    """PT-TD (Algorithm 1), and its general form: any consolidation interval, any decay. See `permanent_transient`."""
+    """PT-TD (Algorithm 1), generalised to any consolidation interval and decay. See `permanent_transient`."""
     return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every)
 
 
@@ -60,7 +60,7 @@ def pt_q(
     consolidate_every: ConsolidateEvery = AT_SWITCH,
     clear: bool = True,
 ) -> Agent:
-    """PT-Q-learning: semi-continual (Algorithm 3) at known task boundaries, continual (Algorithm 2) every k episodes or steps."""
+    """PT-Q-learning: semi-continual (Algorithm 3) if it consolidates at known task boundaries, else continual (Algorithm 2)."""
     return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, consolidate_every, clear)
 
 
@@ -73,15 +73,15 @@ def permanent_transient(
     consolidate_every: ConsolidateEvery,
     clear: bool = True,
 ) -> Agent:
-    """An agent in two parts, each with weights of its own, around the learner of `td.py`.
+    """An agent with a permanent and a transient part, each with its own weights.
 
     Args:
         problem: prediction or control.
-        value: the form of both parts.
-        example_obs: [*obs] tells the buffer what it will hold.
-        buffer: how many visits are kept for consolidation, the newest ones if there are more; None for all, in a table.
+        value: the function class of both parts.
+        example_obs: [*obs] an observation, for the buffer's shape and dtype.
+        buffer: how many visits are stored for consolidation, the newest ones; None: all, as counts (tables only).
         consolidate_every: at known task boundaries, or every k episodes or steps.
-        clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
+        clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent does not.
     """
     visits = (
         visit_counts(problem, value) if buffer is None else visit_buffer(problem, value, example_obs, buffer, clear)
@@ -104,7 +104,7 @@ def permanent_transient(
         )
 
     def consolidate(state: PTState, hypers: Hypers, key: Key, active: Array | bool) -> PTState:
-        """One pass over all visits (Eq. 4, App. A), then decay and an empty buffer."""
+        """One pass over all visits (Eq. 4, App. A); then the transient part decays and the buffer is emptied."""
         del key
         permanent = visits.permanent_update(
             state.visited, state.permanent, state.transient, hypers.permanent_lr, active

@@ -15,16 +15,16 @@ from remanence.core.masking import max_over_lanes
 class Ring(NamedTuple):
     """The last `capacity` items, in one array per leaf.
 
-    One slot more than the capacity is kept: items that are not real land there. Writing somewhere in every case is what
-    lets the compiler update the arrays in place.
+    There is one slot more than the capacity, for items that are not valid. Because every call writes to some slot, the compiler
+    can update the arrays in place.
     """
 
     items: Any  # leaves [capacity + 1, ...]
-    count: Array  # [] appended since the ring was last emptied
+    count: Array  # [] items appended since the ring was last emptied
 
 
 def make_ring(example: Any, capacity: int) -> Ring:
-    """An empty ring for items like `example`, whose type also decides how much room each takes."""
+    """An empty ring for items with the shapes and dtypes of `example`."""
     items = jax.tree.map(lambda leaf: jnp.zeros((capacity + 1, *jnp.shape(leaf)), jnp.asarray(leaf).dtype), example)
     return Ring(items, jnp.int32(0))
 
@@ -34,7 +34,7 @@ def capacity(ring: Ring) -> int:
 
 
 def append(ring: Ring, item: Any, valid: Array) -> Ring:
-    """Adds `item`, over the oldest one if the ring is full; does nothing visible unless `valid`."""
+    """Adds `item` if `valid`; it overwrites the oldest one if the ring is full."""
     slot = jnp.where(valid, ring.count % capacity(ring), capacity(ring))
     items = jax.tree.map(lambda leaf, value: leaf.at[slot].set(jnp.asarray(value, leaf.dtype)), ring.items, item)
     return Ring(items, ring.count + valid)
@@ -45,21 +45,21 @@ def size(ring: Ring) -> Array:
 
 
 def overwritten(ring: Ring) -> Array:
-    """How many items had to go because the ring was full."""
+    """The number of items overwritten because the ring was full."""
     return ring.count - size(ring)
 
 
 def read(ring: Ring, age: Array) -> Any:
-    """The item of that age: 0 is the oldest one kept."""
+    """The item of a given age: 0 is the oldest one stored."""
     slot = (overwritten(ring) + age) % capacity(ring)
     return jax.tree.map(lambda leaf: leaf[slot], ring.items)
 
 
 def fold(update: Callable[[Any, Any, Array], Any], start: Any, ring: Ring, active: Array | bool) -> Any:
-    """Reads the ring once, oldest item first: `state = update(state, item, valid)` for each.
+    """Folds over the ring, oldest item first: `state = update(state, item, valid)` for each.
 
-    Lanes hold different numbers of items. All read as many as the fullest active one, and `update` must leave its state alone
-    when `valid` is False: selecting between old and new state for each item would copy whole tables.
+    Lanes hold different numbers of items. All iterate as often as the fullest active lane, and `update` must not change its state
+    if `valid` is False: selecting between old and new state for each item would copy entire tables.
     """
 
     def body(age: Array, state: Any) -> Any:

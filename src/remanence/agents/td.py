@@ -1,4 +1,4 @@
-"""TD learning and Q-learning: one learner, with or without a reset at each switch."""
+"""TD learning and Q-learning: one learner, with or without a reset at known task boundaries."""
 
 from __future__ import annotations
 
@@ -16,23 +16,21 @@ from remanence.updates import td_error
 
 
 class Problem(NamedTuple):
-    """What is learned: which output of the value function a transition is about, and what the next state is worth."""
+    """Prediction or control: which output a transition updates, and the value of the next state."""
 
     output: Callable[[Array], Any]  # action [] -> output []
     bootstrap: Callable[[Array], Array]  # values of the next state [outputs] -> []
 
 
-PREDICTION = Problem(output=lambda _: 0, bootstrap=lambda values: values[0])  # the value of the policy being followed
-CONTROL = Problem(
-    output=lambda action: action, bootstrap=jnp.max
-)  # the value of acting greedily from the next state on
+PREDICTION = Problem(output=lambda _: 0, bootstrap=lambda values: values[0])  # the value of the behaviour policy
+CONTROL = Problem(output=lambda action: action, bootstrap=jnp.max)  # the value of the greedy policy
 
 
 def td_update(problem: Problem, value: Value, weights: Any, lr: float | Array, transition: Transition) -> Any:
     """One semi-gradient step:  w ← w + α δ_t ∇v(S_t)
 
-    For prediction v is the state value (paper, §2, and Eq. 5 when `value` is V^P + V^T); for control it is the value of the
-    action taken, and the next state counts with its best action (Q-learning; App. A when `value` is Q^P + Q^T).
+    For prediction, v is the state value (paper, §2, and Eq. 5 when `value` is V^P + V^T). For control, it is the value of the
+    action, and the next state has the value of its best action (Q-learning; App. A when `value` is Q^P + Q^T).
     """
     output = problem.output(transition.action)
     value_now = value.apply(weights, transition.obs)[output]

@@ -1,4 +1,4 @@
-"""The options of deep agents, and their optimizers. What is done with them is in `dqn.py`."""
+"""Options and optimizers of deep agents. They are used in `dqn.py`."""
 
 from __future__ import annotations
 
@@ -26,53 +26,53 @@ KEEP, REINIT, DECAY = "keep", "reinit", "decay"
 
 @dataclass(frozen=True)
 class Renewal:
-    """A change of the transient weights every so many steps, such as shrink-and-perturb or the reset of dormant units."""
+    """A change of the transient weights every n steps, such as shrink-and-perturb or the reset of dormant units."""
 
     every: int
-    """steps between two renewals, counted from the agent's first step"""
+    """steps between two renewals"""
     renew: Callable[[Key, Any, Any], tuple[Any, Any]]
     """(key, transient weights, optimizer state) -> both, of the same shapes"""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How the transient part, which learns at every step, is trained."""
+    """How the transient part is trained, at every step."""
 
     optimizer: str | optax.GradientTransformation = "sgd"
     """a name of `OPTIMIZERS`, or any transformation of optax without its learning rate: `optax.scale_by_lion()`, or
     `optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam())`, but not `optax.adam(1e-3)`. Its output is multiplied by
-    the agent's step size, which may differ between lanes, and subtracted from the weights"""
+    the agent's learning rate, which may differ between lanes, and subtracted from the weights"""
     batch: int = 64
     replay: int = 100_000
-    """how many transitions are kept"""
+    """capacity of the replay buffer, in transitions"""
     target_every: int | None = None
     """steps between two copies to the target network; None bootstraps from the network itself"""
     frames: int = 1
-    """observations that make one input"""
+    """observations that are stacked to one input"""
     replace: bool = True
-    """whether a transition may be drawn twice for one batch"""
+    """whether a batch may contain the same transition twice"""
     implicit_next: bool = False
-    """whether the next state of a transition is looked up in the one that followed, which takes half of the memory: one at which
-    an episode was truncated, not terminated, then teaches nothing"""
+    """whether the next state is read from the following transition. This halves the memory of the replay buffer; transitions at
+    which an episode was truncated are then not learned from"""
     penalty: Callable[[Any, Any], Array] | None = None
-    """(transient weights, the weights they were drawn with) -> a number that is added to the loss, such as half the squared
-    distance between them (regenerative regularization)"""
+    """(transient weights, initial transient weights) -> a number that is added to the loss, such as half the squared distance
+    between them (regenerative regularization)"""
     renewal: Renewal | None = None
 
 
 @dataclass(frozen=True)
 class OnConsolidate:
-    """What happens when the agent consolidates, besides the permanent part's own training."""
+    """What happens at a consolidation, besides the training of the permanent part."""
 
     transient: str = REINIT
-    """weights of the transient part: "keep" them, "reinit" what is not shared with the permanent part, or "decay" all by λ"""
+    """weights of the transient part: "keep", "reinit" (except a shared trunk), or "decay" by λ"""
     clear_replay: bool = True
     """whether the replay buffer B is emptied"""
     reset_optimizer: bool = True
     """whether the optimizer state of the transient part is reset"""
     sync_target: bool = False
-    """whether the target network follows decayed weights at once, or with its next copy (Algorithm 4). It always follows
-    reinitialised ones, because a target from before would teach the old task"""
+    """whether decayed weights are copied to the target network at once, or with the next copy (Algorithm 4). Reinitialised weights
+    are always copied at once: an older target would train towards the old task"""
 
 
 @dataclass(frozen=True)
@@ -83,15 +83,15 @@ class Consolidation:
     """as `Training.optimizer`"""
     batch: int = 64
     buffer: int = 100_000
-    """how many visits D holds"""
+    """capacity of D, in visits"""
     in_order: bool = False
-    """batches one after the other, oldest first, each visit once; else drawn at random"""
+    """whether batches are read in order, oldest first, each visit once; else they are drawn at random"""
     max_batches: int | None = 100
-    """None: as many as the visits fill"""
+    """the largest number of batches; None: as many as the visits fill"""
     min_batches: int = 0
-    """batches to draw even if D holds fewer: 100 gradient steps on the image grid, whatever the number of visits"""
+    """the smallest number of batches, even if D holds fewer: 100 on the image grid, whatever the number of visits"""
     cache: bool = False
-    """whether V^P of stored transitions is kept with them instead of computed for each batch"""
+    """whether V^P of stored transitions is stored with them instead of computed for each batch"""
 
 
 NOTHING = OnConsolidate(KEEP, clear_replay=False, reset_optimizer=False)
@@ -108,7 +108,7 @@ def reset_all() -> OnConsolidate:
 
 
 def make_optimizer(option: str | optax.GradientTransformation) -> optax.GradientTransformation:
-    """The optimizer of that name, or the given one."""
+    """The optimizer with this name, or the given one."""
     if isinstance(option, optax.GradientTransformation):
         return option
     if option not in OPTIMIZERS:
@@ -124,7 +124,7 @@ def apply_gradient(
     lr: float | Array,
     ready: Array,
 ) -> tuple[Any, Any]:
-    """One step of an optimizer, or none: the weights and the optimizer state after it."""
+    """One optimizer step, or none if not `ready`: the new weights and optimizer state."""
     direction, new_opt_state = optimizer.update(gradient, opt_state, weights)
     moved = jax.tree.map(lambda leaf, step: leaf - lr * step, weights, direction)
     return tree_where(ready, moved, weights), tree_where(ready, new_opt_state, opt_state)
@@ -137,7 +137,7 @@ def check_options(
     on_consolidate: OnConsolidate,
     frame: tuple[int, ...],
 ) -> None:
-    """Refuses what could only fail later, or never end."""
+    """Raises for options that cannot work."""
     _check_optimizers(parts, training, consolidation)
     for what, batch, room in (
         ("replay buffer", training.batch, training.replay),
@@ -145,7 +145,7 @@ def check_options(
     ):
         if batch < 1:
             raise UserError(f"a batch needs at least one sample; got {batch}")
-        if room < batch + training.frames - 1:  # the oldest ones lack their earlier frames
+        if room < batch + training.frames - 1:  # the oldest transitions lack their earlier frames
             raise UserError(f"the {what} holds {room} samples, fewer than a batch of {batch} needs: make it larger")
     if training.target_every is not None and training.target_every < 1:
         raise UserError(f"the target network must be copied every 1 or more steps; got {training.target_every}")
@@ -166,7 +166,7 @@ def check_options(
 
 
 def _check_optimizers(parts: ValueComposition, training: Training, consolidation: Consolidation) -> None:
-    """Refuses names that are not known, and transformations that point downhill already: they have a learning rate in them."""
+    """Raises for unknown names, and for transformations that include a learning rate: their output points downhill."""
     for part, option in enumerate((consolidation.optimizer, training.optimizer)):
         optimizer = make_optimizer(option)
         if isinstance(option, str):
@@ -176,6 +176,6 @@ def _check_optimizers(parts: ValueComposition, training: Training, consolidation
         steps = jax.tree.leaves(optimizer.update(gradient, optimizer.init(weights), weights)[0])
         if steps and all(bool((step < 0).all()) for step in steps):
             raise UserError(
-                "this optimizer has a learning rate in it, but the agent has its own: give optax.scale_by_adam(), for instance, "
-                "in place of optax.adam(lr)"
+                "this optimizer includes a learning rate, but the agent has its own: give, for instance, optax.scale_by_adam() "
+                "instead of optax.adam(lr)"
             )

@@ -1,4 +1,4 @@
-"""What a PT agent remembers of its visits, and how the permanent part absorbs it (paper, Eq. 4 and App. A)."""
+"""Memories of visits, and the update of the permanent part from them (paper, Eq. 4 and App. A)."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ class VisitMemory(NamedTuple):
     add: Callable[[Any, Transition], Any]
     permanent_update: Callable[[Any, Any, Any, float | Array, Array | bool], Any]
     """(visits, permanent, transient, lr, active) -> permanent"""
-    after_consolidation: Callable[[Any], Any]  # what is left after consolidation
-    dropped: Callable[[Any], Array]  # how many visits could not be kept
+    after_consolidation: Callable[[Any], Any]  # the memory after a consolidation
+    dropped: Callable[[Any], Array]  # the number of dropped visits
 
 
 def visit_counts(problem: Problem, value: Value) -> VisitMemory:
-    """For tables: how often each entry was visited. Exact, and nothing is ever lost.
+    """For tables: visit counts. Exact, and no visit is dropped.
 
-    In a table, visits to one entry do not disturb the others, and each brings it the same share ᾱ of the way to a target that
-    stands still. After n visits, in any order,
+    In a table, updates of one entry do not change the others, and each moves it by ᾱ of the distance to a fixed target. After n
+    visits, in any order,
 
         V^P_new(s) = V^P_old(s) + (1 − (1 − ᾱ)^n(s)) V^T(s)
 
-    so one pass over the buffer needs no buffer.
+    so counts suffice for a pass over all visits.
     """
     if value.closed_form_step is None:
-        raise UserError("only a table can do without a buffer: say how many samples it may hold")
+        raise UserError("only a table needs no buffer: give the size of the buffer")
     closed_form_step = value.closed_form_step
 
     def add(visits: Any, transition: Transition) -> Any:
@@ -62,12 +62,12 @@ def visit_counts(problem: Problem, value: Value) -> VisitMemory:
 
 
 def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacity: int, clear: bool) -> VisitMemory:
-    """For any value function: the visits themselves, absorbed one by one in their order.
+    """For any value function: the visits themselves; the permanent part is updated with each of them, in order.
 
     Args:
-        example_obs: [*obs] tells the buffer what it will hold.
-        capacity: how many visits are kept; the newest ones if there are more.
-        clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent kept it.
+        example_obs: [*obs] an observation, for the buffer's shape and dtype.
+        capacity: how many visits are stored, the newest ones.
+        clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent does not.
     """
     if capacity < 1:
         raise UserError(f"a buffer must hold at least one sample; got {capacity}")
@@ -76,7 +76,7 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
         return rings.append(ring, (transition.obs, problem.output(transition.action)), transition.valid)
 
     def permanent_update(ring: Ring, permanent: Any, transient: Any, lr: float | Array, active: Array | bool) -> Any:
-        before = permanent  # frozen: the targets do not move during the pass
+        before = permanent  # targets are fixed during the pass
 
         def update_one(permanent: Any, visit: tuple[Array, Array], valid: Array) -> Any:
             obs, output = visit
@@ -91,6 +91,6 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
         add=add,
         permanent_update=permanent_update,
         after_consolidation=rings.emptied if clear else lambda ring: ring,
-        # A buffer that is never cleared is meant to keep the newest visits only: nothing is lost there.
+        # A buffer that is never cleared is meant to hold the newest visits only: none counts as dropped.
         dropped=rings.overwritten if clear else lambda _: jnp.int32(0),
     )

@@ -221,13 +221,13 @@ def _step_seconds(contestant: Contestant, sizes: Sizes) -> tuple[float, float]:
     world, agent, hypers = contestant.world, contestant.config.build(contestant.spec), hypers_of(contestant.config)
     tasks = TWO_ROOMS_TASKS[:1] if isinstance(world, Rooms) else np.zeros(1, np.float32)
     stream = Stream(tasks, (0,), Steps(sizes.steps), boundaries_known=True)
-    life = LifeConfig(agent, world, stream, lambda moment: moment.tally.reward, window=sizes.steps)
+    life = LifeConfig(agent, world, stream, lambda probe_input: probe_input.window.reward, window=sizes.steps)
     driver = Driver(life, sizes.round_steps, rounds_per_chunk=ROUNDS_PER_CHUNK)
     times: list[tuple[float, int]] = []
 
-    def record(progress: Progress) -> None:
+    def record_time(progress: Progress) -> None:
         times.append((time.perf_counter(), progress.steps))
 
-    driver.run([hypers] * sizes.lanes, list(range(sizes.lanes)), record)
+    driver.run([hypers] * sizes.lanes, list(range(sizes.lanes)), record_time)
     rates = [(b[1] - a[1]) / (b[0] - a[0]) for a, b in itertools.pairwise(times[1:])]
     return 1.0 / max(rates), tree_nbytes(jax.eval_shape(agent.init, jax.random.key(0), hypers))

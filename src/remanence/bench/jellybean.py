@@ -15,7 +15,7 @@ from remanence.experiments.base import RELEASED
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 
-# A straight walk samples PATCHES patches each EVERY steps.
+# A straight walk samples this many patches each time it reaches new terrain, after this many steps.
 PATCHES, EVERY = 10, 32
 UP, DOWN = 0, 3
 
@@ -26,15 +26,15 @@ class Sizes:
 
     lap: int = 3_200  # steps of a straight walk
     rounds: int = 24
-    known: int = 100_000  # steps back and forth, a multiple of 2 · `turn`
-    turn: int = 500  # steps in one direction
+    explored: int = 100_000  # steps to and fro, a multiple of 2 · `turn`
+    turn: int = 500  # steps before the walk to and fro turns
     calls: int = 2_000  # of one step each; a multiple of 100
     lanes: tuple[int, ...] = (1, 4, 30)  # of such a call
     lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED))
 
 
 FULL = Sizes()
-SMOKE = Sizes(lap=320, rounds=1, known=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
+SMOKE = Sizes(lap=320, rounds=1, explored=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
 
 
 def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
@@ -50,15 +50,15 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         before, start_time = _weight(world), int(world.time[0])
         results = race({"new": lambda world=world: _lap(world, np.full(sizes.lap, UP))}, sizes.rounds)
         grown = (_weight(world) - before) / (int(world.time[0]) - start_time)
-        back_and_forth = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.known // (2 * sizes.turn))
-        _lap(world, back_and_forth)
-        results |= race({"known": lambda world=world, way=back_and_forth: _lap(world, way)}, sizes.rounds)
-        new, known = results["new"].rate_per_core, results["known"].rate_per_core
+        to_and_fro = np.tile(np.repeat([DOWN, UP], sizes.turn), sizes.explored // (2 * sizes.turn))
+        _lap(world, to_and_fro)
+        results |= race({"explored": lambda world=world, way=to_and_fro: _lap(world, way)}, sizes.rounds)
+        new, explored = results["new"].rate_per_core, results["explored"].rate_per_core
         proposals = new * PATCHES * rules.iterations / EVERY
         rows += [
             Row(f"{name}: new terrain, a straight walk", new, "steps/s"),
             Row(f"{name}: new terrain", proposals, "proposals/s", "births and deaths of items"),
-            Row(f"{name}: known terrain", known, "steps/s", f"with all views of {rules.view} × {rules.view}"),
+            Row(f"{name}: known terrain", explored, "steps/s", f"with all views of {rules.view} × {rules.view}"),
             Row(f"{name}: memory of new terrain", grown * 1e6 / 2**20, "MiB", "per million steps of a straight walk"),
         ]
     for lanes in sizes.lanes:

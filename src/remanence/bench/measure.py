@@ -77,7 +77,7 @@ class Result(NamedTuple):
     rate: float  # steps per second, in its fastest lap
     rate_per_core: float  # steps per second of processor time, in the lap with the highest rate
     seconds: float  # of the fastest lap
-    scores: np.ndarray  # [lanes] of all laps with different random numbers
+    scores: np.ndarray  # [lanes] of all laps with their own seeds
 
 
 def timed(function: Callable[[], Lap]) -> Timed:
@@ -97,7 +97,7 @@ def race(contestants: Mapping[str, Callable[[], Lap]], rounds: int) -> dict[str,
     for _ in range(rounds):
         for name, function in contestants.items():
             laps[name].append(timed(function))
-    return {name: _best(own) for name, own in laps.items()}
+    return {name: _best(laps_of_one) for name, laps_of_one in laps.items()}
 
 
 def _best(laps: list[Timed]) -> Result:

@@ -98,7 +98,7 @@ def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:
             return (tree_where(seen.last, first_state, state), obs, total + seen.reward), None
 
         (_, obs, total), _ = jax.lax.scan(step, (*world.reset(key, game), jnp.float32(0)), jnp.arange(steps))
-        return total / steps, obs  # an observation that is not returned would not be computed
+        return total / steps, obs  # otherwise the compiler would drop the observation
 
     program = jax.jit(
         jax.shard_map(jax.vmap(lane), mesh=mesh, check_vma=False, in_specs=(by_lane, by_lane), out_specs=by_lane)

@@ -59,16 +59,16 @@ def compile_loop(consolidates: bool) -> Loop:
     """
 
     @njit(cache=False, fastmath=True)
-    def measure(now: np.ndarray, kept: np.ndarray, tables: Any, task: int) -> tuple[Any, Any]:
+    def measure(now: np.ndarray, retained: np.ndarray, tables: Any, task: int) -> tuple[Any, Any]:
         current, others = np.float32(0), np.float32(0)
         for state in range(now.size):
             current += tables.weights[state] * (now[state] - tables.values[task, state]) ** 2
         for other in range(len(tables.values)):
             if other != task:
                 total = np.float32(0)
-                for state in range(kept.size):
-                    total += (kept[state] - tables.values[other, state]) ** 2
-                others += np.sqrt(total / np.float32(kept.size))
+                for state in range(retained.size):
+                    total += (retained[state] - tables.values[other, state]) ** 2
+                others += np.sqrt(total / np.float32(retained.size))
         return np.sqrt(current), others / np.float32(len(tables.values) - 1)
 
     @njit(cache=False, fastmath=True)
@@ -106,8 +106,8 @@ def compile_loop(consolidates: bool) -> Loop:
                         seen += 1
                     state = following
                     steps += 1
-                kept = permanent if consolidates else combined
-                errors[episode, 0], errors[episode, 1] = measure(combined, kept, tables, task)
+                retained = permanent if consolidates else combined
+                errors[episode, 0], errors[episode, 1] = measure(combined, retained, tables, task)
                 episode += 1
         return steps
 

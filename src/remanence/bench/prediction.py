@@ -123,7 +123,7 @@ def _native_lap(loop: native.Loop, tables: native.Tables, lanes: Lanes) -> Lap:
 def _script_lap(
     plan: Plan, truth: Truth, contender: Contender, style: stepwise.Style, seeds: Iterator[int], seconds: float
 ) -> Lap:
-    """Whole lives, one after the other, for about `seconds`; at least one."""
+    """Complete lives, one after the other, for about this many seconds; at least one."""
     assert isinstance(plan.world, CornerGrid)
     permanent_lr, transient_lr = _step_sizes(contender.config)
     deadline, steps, scores = time.perf_counter() + seconds, 0, []

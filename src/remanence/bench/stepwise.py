@@ -186,7 +186,7 @@ def live(world: CornerGrid, stream: Stream, truth: Truth, agent: TD | PTTD, poli
                 agent.learn(state, reward, 0.0 if ended else world.discount, next_state)
                 state = next_state
                 steps += 1
-            now, kept = agent.beliefs()
+            now, retained = agent.beliefs()
             current.append(np.sqrt(np.dot(truth.weights, (now - truth_now) ** 2)))
-            others.append(np.sqrt(((kept - truth_else) ** 2).mean(axis=1)).mean())
+            others.append(np.sqrt(((retained - truth_else) ** 2).mean(axis=1)).mean())
     return Lived(steps, np.array(current), np.array(others))

@@ -33,19 +33,19 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     rng = np.random.default_rng(0)
     rounds, combinations, large = sizes.rounds, sizes.combinations, sizes.large
     small = task_diameter_process(1.0)
-    alone = RewardProcess(small.transitions[0], small.rewards[0], small.discount, variance=small.variance[0])
+    single_task = RewardProcess(small.transitions[0], small.rewards[0], small.discount, variance=small.variance[0])
     starts, steps = rng.normal(size=(combinations, small.num_states)), rng.uniform(0.001, 0.1, size=(combinations, 1))
     dense = RewardProcess(rng.dirichlet(np.ones(large), size=large), rng.normal(size=large), 0.9, variance=0.01)
     progress("exact curves")
-    first = _seconds(lambda: learning_curve(alone, steps, rounds, 10, starts))
-    again = _seconds(lambda: learning_curve(alone, steps, rounds, 10, starts))
+    first = _seconds(lambda: learning_curve(single_task, steps, rounds, 10, starts))
+    again = _seconds(lambda: learning_curve(single_task, steps, rounds, 10, starts))
     large_first = _seconds(lambda: learning_curve(dense, 0.01, rounds, 10))
     large_again = _seconds(lambda: learning_curve(dense, 0.01, rounds, 10))
     progress("stability limit")
     limit = _seconds(lambda: stability_limit(dense, 10))
     progress("simulation")
-    simulate_rounds(alone, 0, 0.01, 2, 10, 2, 0)  # compiles; arrays of one element have another type
-    simulated = _seconds(lambda: simulate_rounds(alone, 0, 0.01, rounds, 10, sizes.runs, 0))
+    simulate_rounds(single_task, 0, 0.01, 2, 10, 2, 0)  # compiles; arrays of one element would have another type
+    simulated = _seconds(lambda: simulate_rounds(single_task, 0, 0.01, rounds, 10, sizes.runs, 0))
     # Three digits of an MSE need about 2 · 10⁶ runs: its relative standard error is about √(2 / runs).
     needed = simulated * 2e6 / sizes.runs
     many = f"{small.num_states} states × {rounds} rounds × {combinations} starts and step sizes"

@@ -55,9 +55,9 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise of_disk(error, path) or error from error
 
 
-def unknown(kind: str, name: str, known: Iterable[str]) -> UserError:
+def unknown(kind: str, name: str, allowed: Iterable[str]) -> UserError:
     """The error for an unknown name, with the closest known one."""
-    names = list(known)
+    names = list(allowed)
     folded = {other.lower(): other for other in names}
     near = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.5)
     hint = f"did you mean '{folded[near[0]]}'?" if near else f"known: {', '.join(names)}"

@@ -1,4 +1,4 @@
-"""Inputs of several frames: the last observations, one behind the other."""
+"""Frame stacking."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from jax import Array
 
 
 def join_frames(stack: Array) -> Array:
-    """[..., frames, *rest, channels] -> [..., *rest, frames · channels], for a batch: the first axis is the batch."""
+    """[batch, frames, *rest, channels] -> [batch, *rest, frames · channels]"""
     moved = jnp.moveaxis(stack, 1, -2)
     return moved.reshape(*moved.shape[:-2], moved.shape[-2] * moved.shape[-1])

@@ -1,10 +1,9 @@
-"""Calls an ordinary Python function from inside a compiled program, once per step and device, at little cost.
+"""Calls Python functions from compiled programs, once per step and device, with low overhead.
 
-The functions have effects, so both ways to call them are ones that JAX never repeats or drops. `io_callback` turns every argument
-into a jax array and back: 150 to 400 µs per call, several times that with two devices. XLA's foreign function interface hands
-over plain addresses instead. Here its C structures are written down for `ctypes`, as of the versions in `VERSIONS`, and arguments
-become numpy arrays without a copy: 30 µs. On other platforms than CPU, or where XLA has another version of the interface, functions
-are called by `io_callback`.
+The functions have side effects, so both methods are ones that JAX never repeats or drops. `io_callback` converts every argument
+to a jax array and back: 150 to 400 µs per call, several times that with two devices. XLA's foreign function interface passes plain
+addresses. We declare its C structures with `ctypes`, for the versions in `VERSIONS`, and arguments become numpy arrays without a
+copy: 30 µs. On platforms other than CPU, or with another version of the interface, functions are called by `io_callback`.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ import numpy as np
 from jax import Array
 from jax.experimental import io_callback
 
-HostFunction = Callable[..., None]  # (*arguments, *results to be written), all of them arrays
+HostFunction = Callable[..., None]  # (*arguments, *results to write to), all arrays
 
-# Versions (major, minor) of the interface that our structures describe.
+# Versions (major, minor) of the interface that our structures match.
 VERSIONS = ((0, 3),)
-# XLA's numbers of the types we use.
+# XLA's codes of the dtypes we use.
 _TYPES = {1: ctypes.c_bool, 2: ctypes.c_int8, 4: ctypes.c_int32, 6: ctypes.c_uint8, 11: ctypes.c_float}
 _INTERNAL_ERROR = 13
 _METADATA = 1
@@ -101,18 +100,18 @@ class _Frame(Structure):
 
 _Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
 _lock = threading.Lock()
-_registered: dict[str, Any] = {}  # handlers must live as long as the programs that call them
+_registered: dict[str, Any] = {}  # handlers must outlive the programs that call them
 
 
 def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any:
-    """The result of `function`, a module's own, known to compiled programs by its name.
+    """Calls `function`, which compiled programs refer to by `name`.
 
-    The argument is an array, the result one of the shape and dtype `result` or, if that is a sequence, several: of bool, uint8,
-    int32 or float32. Under `vmap`, the function is called once with a leading axis. It may have effects: it is called once each
-    time the program gets there, whether its result is used or not. Order is guaranteed only where a call needs another's result.
+    `result` is the shape and dtype of the result, or a sequence of them; dtypes are bool, uint8, int32 or float32. Under `vmap`,
+    the function is called once, with a leading axis. It may have side effects: it is called exactly once each time the program
+    reaches the call, whether its result is used or not. Order is guaranteed only if a call needs the result of another.
     """
     with _lock:  # two threads may trace at once
-        direct = jax.default_backend() == "cpu" and _interface_known()
+        direct = jax.default_backend() == "cpu" and _interface_supported()
         if direct and name not in _registered:
             _registered[name] = _register(name, function)
     if not direct:
@@ -121,35 +120,35 @@ def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any
 
 
 def _by_io_callback(function: HostFunction, result: Any, argument: Array) -> Any:
-    """`io_callback` itself maps by calling the function lane by lane; this calls it once for all lanes."""
+    """`io_callback` under `vmap` calls the function lane by lane; this calls it once for all lanes."""
 
-    def on_host(given: Any) -> Any:
-        out = jax.tree.map(lambda form: np.empty(form.shape, form.dtype), result)
-        function(np.asarray(given), *jax.tree.leaves(out))
+    def on_host(argument_on_host: Any) -> Any:
+        out = jax.tree.map(lambda leaf: np.empty(leaf.shape, leaf.dtype), result)
+        function(np.asarray(argument_on_host), *jax.tree.leaves(out))
         return out
 
     @jax.custom_batching.custom_vmap
-    def once(given: Array) -> Any:
-        return io_callback(on_host, result, given)
+    def once(argument_on_host: Array) -> Any:
+        return io_callback(on_host, result, argument_on_host)
 
     @once.def_vmap
-    def once_for_all(lanes: int, _: list[bool], given: Array) -> Any:
-        mapped = jax.tree.map(lambda form: jax.ShapeDtypeStruct((lanes, *form.shape), form.dtype), result)
-        return _by_io_callback(function, mapped, given), jax.tree.map(lambda _: True, result)
+    def once_for_all(lanes: int, _: list[bool], argument_on_host: Array) -> Any:
+        mapped = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((lanes, *leaf.shape), leaf.dtype), result)
+        return _by_io_callback(function, mapped, argument_on_host), jax.tree.map(lambda _: True, result)
 
     return once(argument)
 
 
 @cache
-def _interface_known() -> bool:
-    """Whether XLA's interface is one that our structures describe; warns once if it is not."""
+def _interface_supported() -> bool:
+    """Whether our structures match XLA's interface; warns once if not."""
     found = _interface_version()
     if found in VERSIONS:
         return True
-    known = " or ".join(f"{major}.{minor}" for major, minor in VERSIONS)
+    supported = " or ".join(f"{major}.{minor}" for major, minor in VERSIONS)
     version = "has structures of an unknown size" if found is None else f"is version {found[0]}.{found[1]}"
     warnings.warn(
-        f"XLA's foreign function interface {version}, remanence knows version {known}: environments outside of the compiled "
+        f"XLA's foreign function interface {version}, remanence supports version {supported}: environments outside of the compiled "
         f"program are called by io_callback instead. Results are the same, steps take longer (jax {jax.__version__})",
         stacklevel=2,
     )
@@ -158,7 +157,7 @@ def _interface_known() -> bool:
 
 @cache
 def _interface_version() -> tuple[int, int] | None:
-    """(major, minor), as XLA tells a function that is registered; None if its structures are smaller than ours."""
+    """(major, minor), which XLA passes to a function on registration; None if its structures are smaller than ours."""
     found: list[tuple[int, int] | None] = []
 
     @_Handler
@@ -166,7 +165,7 @@ def _interface_version() -> tuple[int, int] | None:
         found.append(_version(at.contents))
         _answer_metadata(at.contents)
 
-    _hand_over("remanence_version", ask)
+    _register_target("remanence_version", ask)
     _registered["remanence_version"] = ask
     return found[0] if found else None
 
@@ -182,7 +181,7 @@ def _version(frame: _Frame) -> tuple[int, int] | None:
 
 
 def _answer_metadata(frame: _Frame) -> bool:
-    """On registration XLA asks for the version we speak: its own. Whether this was such a call."""
+    """On registration, XLA asks for our version; we return its own. Returns whether this was such a call."""
     if not frame.extension or frame.extension.contents.type != _METADATA:
         return False
     extension = ctypes.cast(frame.extension, POINTER(_MetadataExtension)).contents
@@ -205,20 +204,20 @@ def _register(name: str, function: HostFunction) -> Any:
             return frame.interface.contents.make_error(ctypes.byref(details))
         return None
 
-    _hand_over(name, handler)
+    _register_target(name, handler)
     return handler
 
 
-def _hand_over(name: str, handler: Any) -> None:
+def _register_target(name: str, handler: Any) -> None:
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
     jax.ffi.register_ffi_target(name, capsule(ctypes.cast(handler, c_void_p).value, None, None), platform="cpu")
 
 
 def _arrays(buffers: _Buffers) -> Iterator[np.ndarray]:
-    """Buffers as arrays, where they lie."""
+    """Buffers as arrays, without a copy."""
     for i in range(buffers.size):
         buffer = buffers.items[i].contents
         shape = buffer.dims[: buffer.rank]
-        whole = (_TYPES[buffer.type] * math.prod(shape)).from_address(buffer.data)
-        yield np.frombuffer(whole, _TYPES[buffer.type]).reshape(shape)
+        memory = (_TYPES[buffer.type] * math.prod(shape)).from_address(buffer.data)
+        yield np.frombuffer(memory, _TYPES[buffer.type]).reshape(shape)

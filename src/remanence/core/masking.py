@@ -1,4 +1,4 @@
-"""What one lane may know of the others: how long the slowest of them is busy, and nothing else."""
+"""Loop bounds that all lanes share: the only value that passes between lanes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ LANES = "lanes"  # the name of the axis that `engine/lanes.py` maps over
 
 
 def max_over_lanes(count: Array, active: Array | bool) -> Array:
-    """The largest `count` of all active lanes that are mapped together; `count` itself for a single active lane.
+    """The maximum of `count` over the active lanes that are mapped together; outside of the mapped loop, `count` if active, else 0.
 
-    A loop bound that all lanes share stays an ordinary loop. One bound per lane would make the compiler select between
-    old and new state for every lane in every iteration. What an inactive lane computes is discarded, so the others do not wait
-    for it.
+    With one bound per lane, the compiler would select between old and new state for every lane in every iteration. The result of
+    an inactive lane is discarded, so its count is ignored.
     """
     wanted = jnp.where(active, count, 0)
     try:
         return jax.lax.pmax(wanted, LANES)
-    except NameError:  # not inside the mapped loop: a single lane, as in tests or at a prompt
+    except NameError:  # not inside the mapped loop: a single lane, as in tests
         return wanted

@@ -10,7 +10,7 @@ from jax import Array
 
 
 def tree_where(condition: Array, yes: Any, no: Any) -> Any:
-    """`jnp.where`, leaf by leaf."""
+    """`jnp.where` for each leaf."""
     return jax.tree.map(lambda a, b: jnp.where(condition, a, b), yes, no)
 
 

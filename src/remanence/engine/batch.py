@@ -22,18 +22,18 @@ from remanence.worlds.base import HostedWorld
 if TYPE_CHECKING:
     from remanence.engine.lanes import Driver
 
-# Rounds per call of the program: few at first, and never more than some seconds' worth, so that progress is soon shown
-# and little is lost when a run is interrupted.
+# Rounds per call of the program: few at first, and never more than take a few seconds, so that progress is shown early
+# and an interrupted run loses little.
 FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
-# The share of rows that must be done before it is worth a break to collect them.
+# The share of rows that must be done before we pause to collect them.
 TURNOVER = 1 / 8
-# When only 1 of SHRINK rows is in use and no lane is left to begin, the batch shrinks, but not below the smallest.
+# When only 1 of SHRINK rows is in use and no lane is left to start, the batch shrinks, but not below SMALLEST_BATCH.
 SHRINK, SMALLEST_BATCH = 4, 16
 EMPTY = -1  # a row without a lane
 
 
 class Progress(NamedTuple):
-    """How far a run has come, over all lanes."""
+    """Progress of a run, summed over lanes."""
 
     windows: int
     steps: int
@@ -49,33 +49,33 @@ class Outcome(NamedTuple):
 
 
 class Carry(NamedTuple):
-    """What the program carries from call to call; leaves [rows, ...]."""
+    """The state of the program between calls; leaves [rows, ...]."""
 
     life: Life
     record: Any
 
 
 class Batch:
-    """Lanes in progress: which lane is in which row, and all that decides their future, to be saved and restored.
+    """Running lanes: which lane is in which row, and their complete state, which can be saved and restored.
 
-    At most `at_once` lanes run at a time. Some may take many times longer than others; they never hold up the rest: new
-    lanes take the rows of those that are done, and when none is left to begin, the last ones continue in a smaller batch.
+    At most `at_once` lanes run at a time. Some may take many times longer than others, and the rest do not wait for them: new
+    lanes take the rows of lanes that are done, and when no lane is left to start, the last ones continue in a smaller batch.
     Both happen after a fixed number of rounds, never by wall-clock time: which lanes run together depends neither on the machine's
-    speed nor on how often a run was interrupted.
+    speed nor on how often a run is interrupted.
     """
 
     def __init__(
         self, driver: Driver, hypers: Sequence[Any], seeds: Sequence[int], at_once: int, keep_agents: bool
     ) -> None:
-        for own in {id(one): one for one in hypers}.values():
-            check_hypers(own)
-        self.driver, self.setting, self.keep_agents = driver, driver.setting, keep_agents
-        self.over = False
+        for distinct in {id(one): one for one in hypers}.values():
+            check_hypers(distinct)
+        self.driver, self.config, self.keep_agents = driver, driver.config, keep_agents
+        self.done = False
         self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         self._seeds = np.asarray(seeds, np.uint32)
         self._lanes = np.full(self._rounded_up(min(at_once, len(seeds))), EMPTY)  # the lane in each row
-        self._begun = 0  # lanes that have begun; they begin in their order
-        self._clocks = np.zeros((2, len(seeds)), np.int64)  # windows and steps of every lane
+        self._begun = 0  # lanes that have started; they start in order
+        self._clocks = np.zeros((2, len(seeds)), np.int64)  # windows and steps of each lane
         self._rounds = 0  # since the last break
         self._carry: Carry | None = None
         self._rows: Any = self._hypers_by_row()
@@ -86,7 +86,7 @@ class Batch:
         return Progress(*map(int, self._clocks.sum(axis=1)))
 
     def advance(self) -> dict[int, Outcome]:
-        """Runs for some seconds at most; returns the lanes that are done, once there are enough of them."""
+        """Runs for a few seconds at most; returns the lanes that are done, once there are enough of them."""
         self._fill_rows()
         assert self._carry is not None
         rounds = min(self._chunk, self.driver.rounds_per_break - self._rounds)
@@ -97,9 +97,11 @@ class Batch:
         windows, steps = self._windows_done(), np.asarray(carry.life.step)
         self._clocks[:, self._lanes[in_use]] = windows[in_use], steps[in_use]
         if self.driver.rounds_per_chunk is None:
-            slow = time.monotonic() - began > CHUNK_SECONDS  # the first time, with compiling: it soon grows again
+            slow = (
+                time.monotonic() - began > CHUNK_SECONDS
+            )  # the first call includes compilation; the chunk soon grows again
             self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
-        done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.setting))(carry.life))
+        done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.config))(carry.life))
         running = int(in_use.sum() - done.sum())
         if running and self._rounds < self.driver.rounds_per_break:
             return {}
@@ -107,28 +109,29 @@ class Batch:
         if running and done.sum() < len(self._lanes) * TURNOVER:
             return {}  # too few to be worth a break
         finished = self._outcomes(np.flatnonzero(done))
-        if isinstance(self.setting.world, HostedWorld):
-            self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[done], carry.life.world))
+        if isinstance(self.config.world, HostedWorld):
+            self.config.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[done], carry.life.world))
         self._lanes[done] = EMPTY
-        self.over = not running and self._begun == len(self._seeds)
+        self.done = not running and self._begun == len(self._seeds)
         self._shrink(running)
         return finished
 
     def state(self) -> dict[str, np.ndarray]:
-        """Everything that decides the future, as named arrays."""
-        kept = {f"life{name}": leaf for name, leaf in named_leaves(unwrap_keys(self._carry))} if self._carry else {}
-        if self._carry and isinstance(self.setting.world, HostedWorld):
-            kept |= {f"host.{name}": leaf for name, leaf in self.setting.world.save(self._carry.life.world).items()}
-        own = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
-        own["devices"] = self.driver.mesh.size
-        return {name: np.asarray(leaf) for name, leaf in (kept | own).items()}
+        """The complete state, as named arrays."""
+        arrays = {"lanes": self._lanes, "begun": self._begun, "clocks": self._clocks, "rounds": self._rounds}
+        arrays["devices"] = self.driver.mesh.size
+        if self._carry:
+            arrays |= {f"life{name}": leaf for name, leaf in named_leaves(unwrap_keys(self._carry))}
+        if self._carry and isinstance(self.config.world, HostedWorld):
+            arrays |= {f"host.{name}": leaf for name, leaf in self.config.world.save(self._carry.life.world).items()}
+        return {name: np.asarray(leaf) for name, leaf in arrays.items()}
 
     def restore(self, state: dict[str, np.ndarray]) -> None:
-        """Continues from what `state` gave, in this process or another."""
+        """Continues from a saved `state`, of this process or another."""
         devices, here = int(state["devices"]), self.driver.mesh.size
-        if devices != here:  # another number of lanes on each device would change the last bits
+        if devices != here:  # another number of lanes per device would change the last bits
             raise UserError(
-                f"this was begun with {devices} cores per process, here are {here}: give --cores-per-group {devices}, "
+                f"this run started with {devices} cores per process, here it has {here}: give --cores-per-group {devices}, "
                 "or start over with --restart"
             )
         self._lanes, self._clocks = np.array(state["lanes"]), np.array(state["clocks"])
@@ -143,13 +146,13 @@ class Batch:
                     f"the checkpoint does not fit this program (it differs in {name}): start over with --restart"
                 )
         carry: Carry = jax.tree.unflatten(jax.tree.structure(plain), leaves)
-        if isinstance(self.setting.world, HostedWorld):
+        if isinstance(self.config.world, HostedWorld):
             host = {name.removeprefix("host."): leaf for name, leaf in state.items() if name.startswith("host.")}
-            carry = carry._replace(life=carry.life._replace(world=self.setting.world.load(carry.life.world, host)))
+            carry = carry._replace(life=carry.life._replace(world=self.config.world.load(carry.life.world, host)))
         self._carry = self.driver.shard(wrap_keys(carry, shapes))
 
     def under_way(self) -> Iterator[tuple[int, int, Any]]:
-        """For each lane in progress: its number, how many windows it has closed, and its record so far."""
+        """For each running lane: its number, the number of closed windows, and its record so far."""
         if self._carry is None:
             return
         record = jax.tree.map(np.asarray, self._carry.record)
@@ -162,7 +165,7 @@ class Batch:
         return tree_nbytes(self.driver.plain_shapes(self._hypers, len(self._lanes)))
 
     def _fill_rows(self) -> None:
-        """Lets lanes begin in empty rows."""
+        """Starts lanes in empty rows."""
         free = np.flatnonzero(self._lanes == EMPTY)
         beginning = np.arange(self._begun, min(self._begun + free.size, len(self._seeds)))
         if not beginning.size:
@@ -175,19 +178,19 @@ class Batch:
             self._carry = new
         else:
             fresh = np.isin(self._lanes, beginning)
-            if isinstance(self.setting.world, HostedWorld):  # the other rows keep what they have
-                self.setting.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], new.life.world))
+            if isinstance(self.config.world, HostedWorld):  # the other rows keep their environments
+                self.config.world.drop(jax.tree.map(lambda leaf: np.asarray(leaf)[~fresh], new.life.world))
             self._carry = self.driver.replace_rows(self.driver.shard(fresh), new, self._carry)
 
     def _shrink(self, running: int) -> None:
-        """Continues with fewer rows when few lanes are left and none is left to begin."""
+        """Continues with fewer rows when few lanes are left and none is left to start."""
         smaller = self._rounded_up(max(len(self._lanes) // SHRINK, SMALLEST_BATCH))
-        if self.over or self._begun < len(self._seeds) or not running <= smaller <= len(self._lanes) // 2:
+        if self.done or self._begun < len(self._seeds) or not running <= smaller <= len(self._lanes) // 2:
             return
-        kept = np.flatnonzero(self._lanes != EMPTY)
-        kept = np.concatenate([kept, np.flatnonzero(self._lanes == EMPTY)[: smaller - kept.size]])
-        self._carry = self.driver.shard(jax.tree.map(lambda leaf: leaf[kept], self._carry))
-        self._lanes = self._lanes[kept]
+        rows = np.flatnonzero(self._lanes != EMPTY)
+        rows = np.concatenate([rows, np.flatnonzero(self._lanes == EMPTY)[: smaller - rows.size]])
+        self._carry = self.driver.shard(jax.tree.map(lambda leaf: leaf[rows], self._carry))
+        self._lanes = self._lanes[rows]
         self._rows = self._hypers_by_row()
 
     def _rounded_up(self, rows: int) -> int:
@@ -195,22 +198,22 @@ class Batch:
         return -(-rows // self.driver.mesh.size) * self.driver.mesh.size
 
     def _hypers_by_row(self) -> Any:
-        """An empty row has those of lane 0."""
+        """Hyper-parameters of each row; an empty row has those of lane 0."""
         return self.driver.shard(jax.tree.map(lambda leaf: leaf[np.maximum(self._lanes, 0)], self._hypers))
 
     def _windows_done(self) -> np.ndarray:
         assert self._carry is not None
-        return np.asarray(jax.vmap(partial(lives.windows, self.setting))(self._carry.life))
+        return np.asarray(jax.vmap(partial(lives.windows, self.config))(self._carry.life))
 
     def _outcomes(self, rows: np.ndarray) -> dict[int, Outcome]:
         """The results of the lanes in these rows."""
         assert self._carry is not None
         life, record = self._carry
-        dropped = jax.vmap(self.setting.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
+        dropped = jax.vmap(self.config.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
         agents = life.agent if self.keep_agents else None
         everything = Outcome(*jax.tree.map(np.array, (record, life.step, dropped, agents)))
         windows = self._windows_done()
-        for row in rows[windows[rows] < self.setting.windows]:  # lanes that were stopped
+        for row in rows[windows[rows] < self.config.windows]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
                 leaf[row, windows[row] :] = np.nan
         return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}

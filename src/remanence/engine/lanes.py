@@ -1,8 +1,8 @@
-"""Many lives at once: mapped over lanes, sharded over devices, run in chunks by an ordinary Python loop.
+"""Many lives in parallel: mapped over lanes, sharded over devices, run in chunks by a Python loop.
 
-Lanes step together in *rounds* of a few steps. After a round, lanes whose window is full are measured and their window is closed;
-a lane therefore waits for half a round per window, and the probe is computed once per round instead of at every step. When all
-lanes of a device wait, those that are due consolidate together: one bound for all keeps their loops ordinary loops.
+Lanes step together in *rounds* of a few steps. After a round, lanes whose window is full are measured and their window is closed.
+A lane therefore waits for half a round per window on average, and the probe is computed once per round instead of at every step.
+When all lanes of a device wait, those that are due consolidate together, with one loop bound for all (see `core/masking.py`).
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ class Driver:
 
     def __init__(
         self,
-        setting: LifeConfig,
+        config: LifeConfig,
         round_steps: int = 8,
         rounds_per_chunk: int | None = None,
         rounds_per_break: int = ROUNDS_PER_BREAK,
         devices: int | None = None,
     ) -> None:
-        """`devices`: how many share the lanes; all if not given. The number of rows is a multiple of it."""
-        setting.check()
-        self.setting = setting
+        """`devices`: how many devices share the lanes; default: all. The number of rows is a multiple of it."""
+        config.check()
+        self.config = config
         self.rounds_per_chunk = rounds_per_chunk
         self.rounds_per_break = rounds_per_break
         self.mesh = Mesh(np.array(jax.devices()[:devices]), (LANES,))
         by_device = partial(jax.shard_map, mesh=self.mesh, check_vma=False, out_specs=PartitionSpec(LANES))
         by_lane, shared = PartitionSpec(LANES), PartitionSpec()
-        self.init_rows = jax.jit(by_device(partial(_init_rows, setting), in_specs=(by_lane, by_lane)))
-        """(hypers, seeds) -> lives before their first step"""
+        self.init_rows = jax.jit(by_device(partial(_init_rows, config), in_specs=(by_lane, by_lane)))
+        """(hypers, seeds) -> lives before the first step"""
         self.advance_rows = jax.jit(
-            by_device(partial(_advance_rows, setting, round_steps), in_specs=(by_lane, by_lane, shared)),
+            by_device(partial(_advance_rows, config, round_steps), in_specs=(by_lane, by_lane, shared)),
             donate_argnums=1,
         )
         """(hypers, carry, rounds) -> carry"""
@@ -64,10 +64,10 @@ class Driver:
     def begin(
         self, hypers: Sequence[Any], seeds: Sequence[int], at_once: int | None = None, keep_agents: bool = True
     ) -> Batch:
-        """Lives before their first step; lane i has `hypers[i]` and `seeds[i]`. Lanes of equal seed have equal random numbers.
+        """Lives before the first step; lane i has `hypers[i]` and `seeds[i]`. Lanes with the same seed share random numbers.
 
         Args:
-            at_once: how many lanes run at a time; all if not given.
+            at_once: how many lanes run at a time; default: all.
             keep_agents: whether outcomes hold the agents' final states.
         """
         return Batch(self, hypers, seeds, at_once or len(seeds), keep_agents)
@@ -75,7 +75,7 @@ class Driver:
     def run(
         self, hypers: Sequence[Any], seeds: Sequence[int], on_progress: Callable[[Progress], None] | None = None
     ) -> Outcome:
-        """Runs `len(seeds)` lives from beginning to end."""
+        """Runs `len(seeds)` complete lives."""
         outcomes: dict[int, Outcome] = {}
         for some in self.iter_finished(hypers, seeds, on_progress):
             outcomes |= some
@@ -88,9 +88,9 @@ class Driver:
         on_progress: Callable[[Progress], None] | None = None,
         at_once: int | None = None,
     ) -> Iterator[dict[int, Outcome]]:
-        """The same, giving lanes back as they finish."""
+        """The same, but yields lanes as they finish."""
         batch = self.begin(hypers, seeds, at_once)
-        while not batch.over:
+        while not batch.done:
             finished = batch.advance()
             if on_progress is not None:
                 on_progress(batch.progress)
@@ -98,11 +98,11 @@ class Driver:
                 yield finished
 
     def bytes_per_lane(self, hypers: Any) -> int:
-        """What a lane needs in memory, known without compiling anything."""
+        """Memory per lane; computed without compiling."""
         return tree_nbytes(self.plain_shapes(hypers, self.mesh.size)) // self.mesh.size
 
     def metrics(self, hypers: Any) -> list[str]:
-        """The names of the curves that the probe records, known without compiling anything."""
+        """The names of the curves that the probe records; computed without compiling."""
         return list(self.shapes(hypers, self.mesh.size).record["curves"])
 
     def shapes(self, hypers: Any, rows: int) -> Carry:
@@ -119,38 +119,38 @@ class Driver:
         return jax.device_put(tree, NamedSharding(self.mesh, PartitionSpec(LANES)))
 
 
-def _init_rows(setting: LifeConfig, hypers: Any, seeds: Array) -> Carry:
-    life = jax.vmap(lambda h, seed: lives.init_life(setting, h, make_key(seed)))(hypers, seeds)
-    measured = jax.eval_shape(jax.vmap(lambda one: setting.probe(lives.moment(setting, one))), life)
+def _init_rows(config: LifeConfig, hypers: Any, seeds: Array) -> Carry:
+    life = jax.vmap(lambda h, seed: lives.init_life(config, h, make_key(seed)))(hypers, seeds)
+    measured = jax.eval_shape(jax.vmap(lambda one: config.probe(lives.probe_input(config, one))), life)
     record = jax.tree.map(
-        lambda leaf: jnp.zeros((leaf.shape[0], setting.windows, *leaf.shape[1:]), leaf.dtype), measured
+        lambda leaf: jnp.zeros((leaf.shape[0], config.windows, *leaf.shape[1:]), leaf.dtype), measured
     )
     return Carry(life, record)
 
 
-def _advance_rows(setting: LifeConfig, round_steps: int, hypers: Any, carry: Carry, rounds: Array) -> Carry:
+def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carry, rounds: Array) -> Carry:
     """Up to `rounds` rounds for the lanes of one device, consolidating whenever all of them wait."""
 
     def every_lane(function: Callable, *arguments: Any) -> Any:
-        return jax.vmap(partial(function, setting), axis_name=LANES)(*arguments)
+        return jax.vmap(partial(function, config), axis_name=LANES)(*arguments)
 
     def play_round(carry: Carry) -> Carry:
         def step(life: Life, _: None) -> tuple[Life, None]:
             return every_lane(lives.step, hypers, life), None
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
-        measured = every_lane(lambda setting, one: setting.probe(lives.moment(setting, one)), life)
-        # Lanes in the middle of a window write beyond the end of the record, where nothing is kept.
-        window = jnp.where(life.ended, every_lane(lives.windows, life), setting.windows)
+        measured = every_lane(lambda config, one: config.probe(lives.probe_input(config, one)), life)
+        # Lanes in the middle of a window write past the end of the record, and that write is dropped.
+        window = jnp.where(life.ended, every_lane(lives.windows, life), config.windows)
         record = jax.tree.map(
-            lambda kept, new: jax.vmap(lambda k, w, n: k.at[w].set(n, mode="drop"))(kept, window, new),
+            lambda old, new: jax.vmap(lambda k, w, n: k.at[w].set(n, mode="drop"))(old, window, new),
             carry.record,
             measured,
         )
         return Carry(every_lane(lives.close_window, life), record)
 
     def all_wait(life: Life) -> Array:
-        """Whether every lane that is not done waits to consolidate; true as well when all are done."""
+        """Whether every lane that is not done waits to consolidate; also true when all are done."""
         return jnp.all(life.waiting | every_lane(lives.is_done, life))
 
     def consolidate_waiting(life: Life) -> Life:
@@ -162,7 +162,7 @@ def _advance_rows(setting: LifeConfig, round_steps: int, hypers: Any, carry: Car
             lambda state: (play_round(state[0]), state[1] + 1),
             state,
         )
-        # When rounds run out first, no lane consolidates: results must not depend on where a run is cut into chunks.
+        # When rounds run out first, no lane consolidates: results must not depend on how a run is split into chunks.
         life = jax.lax.cond(all_wait(carry.life), consolidate_waiting, lambda life: life, carry.life)
         return carry._replace(life=life), played
 

@@ -1,14 +1,14 @@
 """The only interaction loop: one agent, in one world, fed by one stream of tasks.
 
-Functions here are written for one lane; `lanes.py` runs many. Every lane keeps its own clocks, and every random number
-of a lane is a function of its key and those clocks alone. So what a lane does depends neither on the lanes beside it nor on
-how a run is cut into rounds and chunks.
+Functions here are written for one lane; `lanes.py` runs many. Each lane has its own counters, and every random number of a lane
+is a function of its key and these counters only. So the results of a lane depend neither on other lanes nor on how a run is split
+into rounds and chunks.
 
-Two clocks. Where a stream counts its segments in episodes, a *window* of the record is an episode. Where it counts steps, a window
-is a number of steps: episodes, if the world has any, end and begin in the middle of it, and all lanes are at the same step.
+Two clocks. If segments are counted in episodes, a *window* of the record is one episode. If they are counted in steps, a window is
+a fixed number of steps: episodes may end and start in the middle of it, and all lanes are at the same step.
 
-A lane *waits* when its window is full or its agent is due to consolidate; otherwise it is *active*. Rare and heavy work is done
-for waiting lanes between rounds of steps (`close_window`, `consolidate`): inside a step all lanes would pay for it at every step.
+A lane *waits* when its window is full or its agent is due to consolidate; otherwise it is *active*. Rare, expensive work is done
+for waiting lanes between rounds of steps (`close_window`, `consolidate`): inside a step, all lanes would pay for it at every step.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ from remanence.core.types import (
 from remanence.streams import Stream
 from remanence.worlds.base import HostedWorld, World
 
-NO_EPISODE = 2**31 - 1  # a number no episode will ever have
-# Over how many episodes returns are averaged, and how slowly a moving average forgets.
+NO_EPISODE = 2**31 - 1  # never the number of an episode
+# The number of episodes over which returns are averaged, and the weight of the past in the moving average.
 LAST_EPISODES, SMOOTHING = 100, 0.99
 
 
@@ -52,31 +52,31 @@ class Keys(NamedTuple):
 
 
 class EpisodeStats(NamedTuple):
-    """Episodes that ended, where windows count steps. Returns are undiscounted.
+    """Episodes that ended, if windows count steps. Returns are undiscounted.
 
-    An episode that a task switch cuts off is not among them. The first two fields describe the episode under way, the next three
-    the window under way; the others outlast both.
+    An episode that a task switch truncates is not counted. The first two fields describe the current episode, the next three the
+    current window; the others persist.
     """
 
-    under_way: Array  # []  the rewards so far of the episode under way
-    length: Array  # []  its steps so far
+    under_way: Array  # []  the sum of rewards of the current episode so far
+    length: Array  # []  its length so far
     count: Array  # []  episodes that ended in this window
     returns: Array  # []  the sum of their returns
     lengths: Array  # []  the sum of their lengths
-    previous_return: Array  # []  `mean_return` of the window before
-    previous_length: Array  # []  `mean_length` of the window before
-    latest: Array  # [LAST_EPISODES]  returns of the last episodes, a ring by number of episode; 0 where there were none
-    ever: Array  # []  episodes that ended since the beginning
-    average: Array  # []  moving average of returns: an episode adds 1 − SMOOTHING of its own; begins at 0
+    previous_return: Array  # []  `mean_return` of the previous window
+    previous_length: Array  # []  `mean_length` of the previous window
+    latest: Array  # [LAST_EPISODES]  returns of the last episodes, as a ring; 0 where there is none yet
+    ever: Array  # []  episodes that ended since the start of the life
+    average: Array  # []  moving average of returns: G adds (1 − SMOOTHING) G; starts at 0
 
     @property
     def mean_return(self) -> Array:
-        """Of the episodes that ended in this window; if none did, that of the window before; 0 before the first episode ends."""
+        """Mean over the episodes that ended in this window; if none did, the previous window's; 0 before the first episode ends."""
         return jnp.where(self.count > 0, self.returns / jnp.maximum(self.count, 1), self.previous_return)
 
     @property
     def mean_length(self) -> Array:
-        """The same for their lengths."""
+        """The same for lengths."""
         return jnp.where(self.count > 0, self.lengths / jnp.maximum(self.count, 1), self.previous_length)
 
     def next_window(self) -> EpisodeStats:
@@ -90,37 +90,37 @@ class EpisodeStats(NamedTuple):
 
 
 class WindowStats(NamedTuple):
-    """Sums over the window under way."""
+    """Sums over the current window."""
 
     reward: Array  # []
     discounted: Array  # []
-    weight: Array  # []  the discount of the next reward, seen from the start of the window
+    weight: Array  # []  γ^t, the discount of the next reward
     steps: Array  # []
 
 
 class Life(NamedTuple):
-    """Everything that decides the future of one lane."""
+    """The complete state of one lane."""
 
     keys: Keys
     agent: AgentState
     world: WorldState
     obs: Array  # [*obs]
-    tally: WindowStats
-    step: Array  # [] steps lived
+    window: WindowStats
+    step: Array  # [] steps taken
     episode: Array  # [] episodes finished
     consolidations: Array  # [] consolidations done
-    ended: Array  # [] the window is full (an episode is over) and not yet closed
+    ended: Array  # [] the window is full and not yet closed
     waiting: Array  # [] the lane waits
-    finished: EpisodeStats | None  # None where windows are episodes
+    episodes: EpisodeStats | None  # None if a window is an episode
 
 
 class ProbeInput(NamedTuple):
-    """What a probe sees at the end of a window: an episode, or a number of steps."""
+    """The input of a probe at the end of a window: an episode, or a number of steps."""
 
     agent: AgentState
-    task_id: Array  # [] the task that was live
-    tally: WindowStats
-    finished: EpisodeStats | None = None
+    task_id: Array  # [] the task of the window's last step
+    window: WindowStats
+    episodes: EpisodeStats | None = None
     world: WorldState = None
 
 
@@ -128,16 +128,16 @@ Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; rec
 
 
 class LifeConfig(NamedTuple):
-    """What all lanes of a program share."""
+    """What all lanes of a compiled program share."""
 
     agent: Agent
     world: World
     stream: Stream
     probe: Probe
     max_steps: int | None = None
-    """a lane that needs more is stopped: an agent whose values diverge may never end an episode"""
+    """a lane that needs more steps is stopped: an agent whose values diverge may never end an episode"""
     window: int = 1
-    """steps per window, where the stream counts steps"""
+    """steps per window, if the stream counts steps"""
 
     @property
     def by_steps(self) -> bool:
@@ -145,18 +145,18 @@ class LifeConfig(NamedTuple):
 
     @property
     def windows(self) -> int:
-        """How many windows a life has."""
+        """The number of windows of a life."""
         return self.stream.windows(self.window)
 
     @property
     def consolidate_every(self) -> Duration | None:
-        """How much passes between two consolidations."""
+        """The interval between two consolidations."""
         if self.agent.consolidate_every == AT_SWITCH:
             return self.stream.segment_length
         return self.agent.consolidate_every  # type: ignore[return-value]
 
     def check(self) -> None:
-        """Refuses combinations that could only be a mistake."""
+        """Raises for combinations that cannot work."""
         if not isinstance(self.world, World):
             raise UserError(
                 f"a world derives from remanence.worlds.World; {type(self.world).__name__} does not (see docs/own/world.md)"
@@ -165,11 +165,10 @@ class LifeConfig(NamedTuple):
             raise UserError(f"a hosted world is endless or resets itself; {type(self.world).__name__} is neither")
         if self.window < 1 or (self.by_steps and self.stream.segment_length.count % self.window):
             raise UserError(
-                f"a window must fit a whole number of times into a segment of {self.stream.segment_length.count} steps; "
-                f"got {self.window}"
+                f"a window must divide a segment of {self.stream.segment_length.count} steps; got {self.window}"
             )
         if not self.by_steps and self.window != 1:
-            raise UserError("windows are for streams that count steps: this one counts episodes")
+            raise UserError("window is for streams that count steps: this one counts episodes")
         if self.by_steps and isinstance(self.consolidate_every, Episodes):
             raise UserError("this stream counts steps: let the agent consolidate every n steps, not episodes")
         if self.agent.consolidate_every == AT_SWITCH and not (self.stream.boundaries_known or self.agent.task_aware):
@@ -183,34 +182,34 @@ class LifeConfig(NamedTuple):
             )
 
 
-def init_life(setting: LifeConfig, hypers: Any, key: Key) -> Life:
-    """A life before its first step."""
+def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
+    """A life before the first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
     k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
-    world, obs = setting.world.reset(jax.random.fold_in(k_resets, 0), setting.stream.task(jnp.int32(0), k_tasks))
+    world, obs = config.world.reset(jax.random.fold_in(k_resets, 0), config.stream.task(jnp.int32(0), k_tasks))
     life = Life(
         keys=Keys(k_steps, k_resets, k_consolidations, k_tasks),
-        agent=setting.agent.init(k_agent, hypers),
+        agent=config.agent.init(k_agent, hypers),
         world=world,
         obs=obs,
-        tally=_blank_tally(),
+        window=_empty_window(),
         step=jnp.int32(0),
         episode=jnp.int32(0),
         consolidations=jnp.int32(0),
         ended=jnp.bool_(False),
         waiting=jnp.bool_(False),
-        finished=_none_finished() if setting.by_steps else None,
+        episodes=_no_episodes() if config.by_steps else None,
     )
-    return life._replace(waiting=is_due(setting, life))
+    return life._replace(waiting=is_due(config, life))
 
 
-def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
-    """One step: act, see what happens, learn. A lane that waits computes the same, and nothing of it is kept."""
-    agent, world, stream = setting.agent, setting.world, setting.stream
+def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
+    """One step: act, observe, learn. A waiting lane computes the same, and the result is discarded."""
+    agent, world, stream = config.agent, config.world, config.stream
     active = ~life.waiting
     k_act, k_world, k_learn = jax.random.split(jax.random.fold_in(life.keys.steps, life.step), 3)
 
-    segment = _segment(setting, life)
+    segment = _segment(config, life)
     task = stream.task(segment, life.keys.tasks)
 
     def show(obs: Array) -> Any:
@@ -222,7 +221,7 @@ def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
     else:
         world_state, seen = world.step(k_world, life.world, action, task)
     completed = seen.last if seen.completed is None else seen.completed
-    if setting.by_steps and stream.truncate_on_switch:  # truncated, not terminated: the discount stays
+    if config.by_steps and stream.truncate_on_switch:  # truncated, not terminated: keep the discount
         seen = seen._replace(last=seen.last | ((life.step + 1) % stream.segment_length.count == 0))
     transition = Transition(show(life.obs), action, seen.reward, seen.discount, show(seen.obs), seen.last, valid=active)
     agent_state = agent.learn(life.agent, hypers, transition, k_learn)
@@ -231,45 +230,45 @@ def step(setting: LifeConfig, hypers: Any, life: Life) -> Life:
         agent=agent_state,
         world=tree_where(active, world_state, life.world),
         obs=jnp.where(active, seen.obs if seen.reset_obs is None else seen.reset_obs, life.obs),
-        tally=tree_where(active, _add(life.tally, seen.reward, world.discount), life.tally),
+        window=tree_where(active, _add(life.window, seen.reward, world.discount), life.window),
         step=life.step + active,
     )
-    if setting.by_steps:
+    if config.by_steps:
         moved = moved._replace(
-            finished=tree_where(active, _count(life.finished, seen, completed), life.finished),
-            ended=life.ended | (active & (moved.step % setting.window == 0)),
+            episodes=tree_where(active, _count(life.episodes, seen, completed), life.episodes),
+            ended=life.ended | (active & (moved.step % config.window == 0)),
         )
         if not world.endless:
-            moved = _begin_episode(setting, moved, active & seen.last)
+            moved = _begin_episode(config, moved, active & seen.last)
     else:
         moved = moved._replace(ended=life.ended | (active & seen.last))
-    return moved._replace(waiting=life.waiting | moved.ended | is_due(setting, moved) | is_done(setting, moved))
+    return moved._replace(waiting=life.waiting | moved.ended | is_due(config, moved) | is_done(config, moved))
 
 
-def close_window(setting: LifeConfig, life: Life) -> Life:
-    """Closes a full window, and makes the lane active again unless it must consolidate or is done."""
-    following = life if setting.by_steps else _begin_episode(setting, life, life.ended)
-    following = following._replace(tally=tree_where(life.ended, _blank_tally(), life.tally), ended=jnp.bool_(False))
-    if life.finished is not None:
-        following = following._replace(finished=tree_where(life.ended, life.finished.next_window(), life.finished))
-    return following._replace(waiting=is_done(setting, following) | is_due(setting, following))
+def close_window(config: LifeConfig, life: Life) -> Life:
+    """Closes a full window. The lane becomes active again unless it is done or due to consolidate."""
+    following = life if config.by_steps else _begin_episode(config, life, life.ended)
+    following = following._replace(window=tree_where(life.ended, _empty_window(), life.window), ended=jnp.bool_(False))
+    if life.episodes is not None:
+        following = following._replace(episodes=tree_where(life.ended, life.episodes.next_window(), life.episodes))
+    return following._replace(waiting=is_done(config, following) | is_due(config, following))
 
 
-def _begin_episode(setting: LifeConfig, life: Life, over: Array) -> Life:
-    """Resets the world where an episode is over."""
-    following = life._replace(episode=life.episode + over)
-    if setting.world.resets_itself:
+def _begin_episode(config: LifeConfig, life: Life, done: Array) -> Life:
+    """Resets the world if `done`."""
+    following = life._replace(episode=life.episode + done)
+    if config.world.resets_itself:
         return following
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
-    world, obs = setting.world.reset(k_reset, setting.stream.task(_segment(setting, following), life.keys.tasks))
-    return following._replace(world=tree_where(over, world, life.world), obs=jnp.where(over, obs, life.obs))
+    world, obs = config.world.reset(k_reset, config.stream.task(_segment(config, following), life.keys.tasks))
+    return following._replace(world=tree_where(done, world, life.world), obs=jnp.where(done, obs, life.obs))
 
 
-def consolidate(setting: LifeConfig, hypers: Any, life: Life) -> Life:
-    """Lets the agent consolidate if it is due. Nothing is consolidated after the last task."""
-    due = is_due(setting, life) & ~life.ended & ~is_done(setting, life)
+def consolidate(config: LifeConfig, hypers: Any, life: Life) -> Life:
+    """Consolidates if it is due; not after the last task."""
+    due = is_due(config, life) & ~life.ended & ~is_done(config, life)
     key = jax.random.fold_in(life.keys.consolidations, life.consolidations)
-    agent = setting.agent.consolidate(life.agent, hypers, key, due)
+    agent = config.agent.consolidate(life.agent, hypers, key, due)
     consolidated = life._replace(
         agent=tree_where(due, agent, life.agent),
         consolidations=life.consolidations + due,
@@ -277,63 +276,63 @@ def consolidate(setting: LifeConfig, hypers: Any, life: Life) -> Life:
     return consolidated._replace(waiting=jnp.where(due, False, life.waiting))
 
 
-def moment(setting: LifeConfig, life: Life) -> ProbeInput:
-    """What there is to measure at the end of the current window."""
+def probe_input(config: LifeConfig, life: Life) -> ProbeInput:
+    """The input of the probe at the end of the current window."""
     before = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of the last step
-    task_id = setting.stream.task_id(_segment(setting, before), life.keys.tasks)
-    return ProbeInput(life.agent, task_id, life.tally, life.finished, life.world)
+    task_id = config.stream.task_id(_segment(config, before), life.keys.tasks)
+    return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world)
 
 
-def windows(setting: LifeConfig, life: Life) -> Array:
-    """How many windows are closed."""
-    return life.step // setting.window - life.ended if setting.by_steps else life.episode
+def windows(config: LifeConfig, life: Life) -> Array:
+    """The number of closed windows."""
+    return life.step // config.window - life.ended if config.by_steps else life.episode
 
 
-def is_done(setting: LifeConfig, life: Life) -> Array:
+def is_done(config: LifeConfig, life: Life) -> Array:
     """Whether all windows are closed, or the lane is stopped at `max_steps`."""
-    complete = windows(setting, life) >= setting.windows
-    return complete if setting.max_steps is None else complete | (life.step >= setting.max_steps)
+    complete = windows(config, life) >= config.windows
+    return complete if config.max_steps is None else complete | (life.step >= config.max_steps)
 
 
-def is_due(setting: LifeConfig, life: Life) -> Array:
-    """Whether it is time for the agent's next consolidation."""
-    if setting.consolidate_every is None:
+def is_due(config: LifeConfig, life: Life) -> Array:
+    """Whether the next consolidation is due."""
+    if config.consolidate_every is None:
         return jnp.bool_(False)
-    clock = life.step if isinstance(setting.consolidate_every, Steps) else life.episode + setting.consolidate_every.lead
-    return clock // setting.consolidate_every.count > life.consolidations
+    clock = life.step if isinstance(config.consolidate_every, Steps) else life.episode + config.consolidate_every.lead
+    return clock // config.consolidate_every.count > life.consolidations
 
 
-def _segment(setting: LifeConfig, life: Life) -> Array:
-    return (life.step if setting.by_steps else life.episode) // setting.stream.segment_length.count
+def _segment(config: LifeConfig, life: Life) -> Array:
+    return (life.step if config.by_steps else life.episode) // config.stream.segment_length.count
 
 
-def _blank_tally() -> WindowStats:
+def _empty_window() -> WindowStats:
     return WindowStats(jnp.float32(0), jnp.float32(0), jnp.float32(1), jnp.int32(0))
 
 
-def _add(tally: WindowStats, reward: Array, discount: float) -> WindowStats:
+def _add(window: WindowStats, reward: Array, discount: float) -> WindowStats:
     return WindowStats(
-        tally.reward + reward, tally.discounted + tally.weight * reward, tally.weight * discount, tally.steps + 1
+        window.reward + reward, window.discounted + window.weight * reward, window.weight * discount, window.steps + 1
     )
 
 
-def _none_finished() -> EpisodeStats:
+def _no_episodes() -> EpisodeStats:
     none, zero = jnp.float32(0), jnp.int32(0)
     latest = jnp.zeros(LAST_EPISODES, jnp.float32)
     return EpisodeStats(none, zero, zero, none, zero, none, none, latest, zero, none)
 
 
-def _count(finished: EpisodeStats | None, seen: TimeStep, completed: Array) -> EpisodeStats:
-    assert finished is not None
-    so_far, length = finished.under_way + seen.reward, finished.length + 1
-    place = finished.ever % LAST_EPISODES
-    return finished._replace(
+def _count(episodes: EpisodeStats | None, seen: TimeStep, completed: Array) -> EpisodeStats:
+    assert episodes is not None
+    so_far, length = episodes.under_way + seen.reward, episodes.length + 1
+    place = episodes.ever % LAST_EPISODES
+    return episodes._replace(
         under_way=jnp.where(seen.last, 0.0, so_far),
         length=jnp.where(seen.last, 0, length),
-        count=finished.count + completed,
-        returns=finished.returns + jnp.where(completed, so_far, 0.0),
-        lengths=finished.lengths + jnp.where(completed, length, 0),
-        latest=finished.latest.at[place].set(jnp.where(completed, so_far, finished.latest[place])),
-        ever=finished.ever + completed,
-        average=jnp.where(completed, SMOOTHING * finished.average + (1 - SMOOTHING) * so_far, finished.average),
+        count=episodes.count + completed,
+        returns=episodes.returns + jnp.where(completed, so_far, 0.0),
+        lengths=episodes.lengths + jnp.where(completed, length, 0),
+        latest=episodes.latest.at[place].set(jnp.where(completed, so_far, episodes.latest[place])),
+        ever=episodes.ever + completed,
+        average=jnp.where(completed, SMOOTHING * episodes.average + (1 - SMOOTHING) * so_far, episodes.average),
     )

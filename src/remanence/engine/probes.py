@@ -1,4 +1,4 @@
-"""What is measured at the end of a window: of an episode, or of a number of steps. The names are those of `metrics.py`."""
+"""Probes: what is measured at the end of a window (an episode, or a number of steps). Names are those of `metrics.py`."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from remanence.worlds.true_values import Truth
 def value_error(agent: Agent, truth: Truth) -> Probe:
     """Root mean squared value error on the current task and on the others (paper, §5.1 and Fig. 2).
 
-    The current task is judged by all the agent knows; the other tasks by what it keeps when the task changes: the
-    permanent part alone for PT, its one value function for TD. Final states count as points without error.
+    The current task is evaluated with the agent's value function; the other tasks with the part it retains when the task changes:
+    the permanent part for PT, the only value function for TD. Terminal states count as points without error.
 
-        rmsve_current              √ Σ_s d(s) (v(s) − v_τ(s))²       d: the truth's weights
-        rmsve_current_unweighted   the same, all points alike
+        rmsve_current              √ Σ_s d(s) (v(s) − v_τ(s))²       d: weights of the points
+        rmsve_current_unweighted   the same, all points weighted equally
         rmsve_others               mean over the other tasks of the unweighted root mean squared error
         mse_others                 mean over the other tasks of the unweighted mean squared error
     """
@@ -29,11 +29,11 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
     alike = jnp.asarray(np.where(truth.final, 0.0, 1 / len(truth.final)), jnp.float32)
     num_tasks = values.shape[1]
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        beliefs = jax.vmap(lambda point: agent.inspect(moment.agent, point))(points)  # each [points, 1]
-        now, kept = beliefs["value"][:, 0], beliefs.get("permanent", beliefs["value"])[:, 0]
-        mse_now, mse_now_unweighted, mse_kept = _squared_errors(now, kept, values, weights, alike)
-        live = jnp.arange(num_tasks) == moment.task_id
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        beliefs = jax.vmap(lambda point: agent.inspect(probe_input.agent, point))(points)  # each [points, 1]
+        now, retained = beliefs["value"][:, 0], beliefs.get("permanent", beliefs["value"])[:, 0]
+        mse_now, mse_now_unweighted, mse_retained = _squared_errors(now, retained, values, weights, alike)
+        live = jnp.arange(num_tasks) == probe_input.task_id
 
         def current(by_task: Array) -> Array:
             return jnp.sum(jnp.where(live, by_task, 0.0))
@@ -44,17 +44,17 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
         return {
             "rmsve_current": jnp.sqrt(current(mse_now)),
             "rmsve_current_unweighted": jnp.sqrt(current(mse_now_unweighted)),
-            "rmsve_others": others(jnp.sqrt(mse_kept)),
-            "mse_others": others(mse_kept),
+            "rmsve_others": others(jnp.sqrt(mse_retained)),
+            "mse_others": others(mse_retained),
         }
 
     return measure
 
 
 def episode_return(best: np.ndarray | None = None) -> Probe:
-    """The return of each episode, where the clock counts episodes (paper, §5.2).
+    """The return of each episode, for streams that count episodes (paper, §5.2).
 
-    Args: best: [tasks] the optimal value of the start; without it there is no regret.
+    Args: best: [tasks] the optimal value of the start state; without it, no regret is recorded.
 
         discounted_return   Σ_t γ^t R_{t+1}, as in the published figures
         return              Σ_t R_{t+1}
@@ -62,56 +62,56 @@ def episode_return(best: np.ndarray | None = None) -> Probe:
         steps               the length of the episode
     """
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        if moment.finished is not None:
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        if probe_input.episodes is not None:
             raise UserError(
                 "episode_return is for streams that count episodes: this one counts steps, use latest_returns"
             )
         measured = {
-            "discounted_return": moment.tally.discounted,
-            "return": moment.tally.reward,
-            "steps": moment.tally.steps.astype(jnp.float32),
+            "discounted_return": probe_input.window.discounted,
+            "return": probe_input.window.reward,
+            "steps": probe_input.window.steps.astype(jnp.float32),
         }
         if best is not None:
-            measured["regret"] = jnp.asarray(best, jnp.float32)[moment.task_id] - moment.tally.discounted
+            measured["regret"] = jnp.asarray(best, jnp.float32)[probe_input.task_id] - probe_input.window.discounted
         return measured
 
     return measure
 
 
-def episode_curves(moment: ProbeInput) -> dict[str, Array]:
-    """Episodes and rewards of a window, whatever the clock counts: an episode is a window of its own where it counts episodes.
+def episode_curves(probe_input: ProbeInput) -> dict[str, Array]:
+    """Episodes and rewards of a window, for both clocks: if the stream counts episodes, a window is one episode.
 
     return           mean undiscounted return of the episodes that ended in the window
     reward_rate      reward per step of the window
     episode_length   mean length of those episodes
-    episodes         how many they are
+    episodes         the number of those episodes
 
-    Where none ended, return and length are those of the window before, and 0 before the first episode ends.
+    If none ended, return and length are those of the previous window, and 0 before the first episode ends.
     """
-    tally, done = moment.tally, moment.finished
-    length = tally.steps.astype(jnp.float32)
+    window, done = probe_input.window, probe_input.episodes
+    length = window.steps.astype(jnp.float32)
     return {
-        "return": tally.reward if done is None else done.mean_return,
-        "reward_rate": tally.reward / jnp.maximum(tally.steps, 1),
+        "return": window.reward if done is None else done.mean_return,
+        "reward_rate": window.reward / jnp.maximum(window.steps, 1),
         "episode_length": length if done is None else done.mean_length,
         "episodes": jnp.ones_like(length) if done is None else done.count.astype(jnp.float32),
     }
 
 
-def latest_returns(moment: ProbeInput) -> dict[str, Array]:
-    """Returns of episodes, where the clock counts steps.
+def latest_returns(probe_input: ProbeInput) -> dict[str, Array]:
+    """Returns of episodes, for streams that count steps.
 
-    return_last100     mean return of the last 100 episodes; of all until there are 100; 0 before the first ends
+    return_last100     mean return of the last 100 episodes, or of all if there are fewer; 0 before the first ends
     return_average     moving average over episodes, R ← 0.99 R + 0.01 G, from 0; as in the released code
     return             mean return of the episodes that ended in the window; as in `episode_curves`
-    episodes           how many they are; one that a switch cut off counts nowhere
+    episodes           the number of those episodes; an episode that a switch truncates is not counted
     reward_rate        reward per step of the window
     """
-    done = moment.finished
+    done = probe_input.episodes
     if done is None:
         raise UserError("latest_returns is for streams that count steps: this one counts episodes, use episode_return")
-    curves = episode_curves(moment)
+    curves = episode_curves(probe_input)
     return {
         "return_last100": jnp.sum(done.latest) / jnp.clip(done.ever, 1, LAST_EPISODES),
         "return_average": done.average,
@@ -120,25 +120,27 @@ def latest_returns(moment: ProbeInput) -> dict[str, Array]:
 
 
 def value_maps(agent: Agent, points: np.ndarray) -> Probe:
-    """What the agent believes of every point, part by part: {"value": [points, outputs], …}."""
+    """The agent's values of every point, by part: {"value": [points, outputs], …}."""
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        return jax.vmap(lambda point: agent.inspect(moment.agent, point))(jnp.asarray(points))
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        return jax.vmap(lambda point: agent.inspect(probe_input.agent, point))(jnp.asarray(points))
 
     return measure
 
 
-def _squared_errors(now: Array, kept: Array, values: Array, weights: Array, alike: Array) -> tuple[Array, Array, Array]:
-    """Squared errors on every task, [tasks]: of `now` by weights, of `now` with points alike, of `kept` with points alike.
+def _squared_errors(
+    now: Array, retained: Array, values: Array, weights: Array, alike: Array
+) -> tuple[Array, Array, Array]:
+    """Squared errors on every task, [tasks]: of `now`, weighted; of `now`, unweighted; of `retained`, unweighted.
 
-    Summed one point after the other: with lanes mapped over it, each addition is then one vector instruction for several
-    lanes, four times faster on a CPU than a reduction, whose additions wait for each other lane by lane.
+    Summed point by point: mapped over lanes, each addition is one vector instruction for several lanes, four times faster
+    on a CPU than a reduction within each lane.
     """
     zero = jnp.zeros(values.shape[1])
 
     def add(sums: tuple[Array, Array, Array], point: tuple[Array, ...]) -> tuple[tuple[Array, Array, Array], None]:
-        now, kept, truth, weight, alike = point
-        squared_now, squared_kept = (now - truth) ** 2, (kept - truth) ** 2
-        return (sums[0] + weight * squared_now, sums[1] + alike * squared_now, sums[2] + alike * squared_kept), None
+        now, retained, truth, weight, alike = point
+        squared_now, squared_retained = (now - truth) ** 2, (retained - truth) ** 2
+        return (sums[0] + weight * squared_now, sums[1] + alike * squared_now, sums[2] + alike * squared_retained), None
 
-    return jax.lax.scan(add, (zero, zero, zero), (now, kept, values, weights, alike), unroll=32)[0]
+    return jax.lax.scan(add, (zero, zero, zero), (now, retained, values, weights, alike), unroll=32)[0]

@@ -152,10 +152,10 @@ def _run_all_cells(
 def _describe(
     plan: Plan, preset: str, seeds: list[int], configs: dict[Cell, AgentConfig], fixed: dict[str, float]
 ) -> dict[str, Any]:
-    whole = describe("appendix/task-diameter", preset, plan, seeds)
-    lived = {key: value for key, value in whole["stream"].items() if key != "tasks"}
+    description = describe("appendix/task-diameter", preset, plan, seeds)
+    lived = {key: value for key, value in description["stream"].items() if key != "tasks"}
     return {
-        **whole,
+        **description,
         "before": lived,
         # The recorded curve is that of one task, in rounds.
         "stream": {"order": [None], "segment_length": {"rounds": ROUNDS}},
@@ -189,10 +189,10 @@ def _lived(
             starts = _starts(plan, agent, diameter, configs, seeds, console)
             tables: dict[str, list[pl.DataFrame]] = {"lanes": [], "curves": []}
             for cell in missing:
-                for own in wanted[cell]:
-                    curves = _exact_curves(diameter, starts[own][:, cell.switches - 1])
+                for config in wanted[cell]:
+                    curves = _exact_curves(diameter, starts[config][:, cell.switches - 1])
                     numbers = np.array([next(lane) for _ in seeds], np.int32)
-                    tables["lanes"].append(_lane_rows(cell, own, numbers, seeds, curves))
+                    tables["lanes"].append(_lane_rows(cell, config, numbers, seeds, curves))
                     if not areas_only:
                         tables["curves"].append(curve_rows(numbers, curves, MSE))
             directory.add({name: pl.concat(rows, how="diagonal_relaxed") for name, rows in tables.items() if rows})
@@ -205,17 +205,17 @@ def _starts(
 ) -> dict[AgentConfig, np.ndarray]:
     """configuration -> [seeds, most switches, states]: the estimate with which the next task begins, after 1, 2, … tasks."""
     if agent == "TD-reset":  # forgets everything: always zero
-        return {own: np.zeros((len(seeds), max(SWITCHES), STATES)) for own in configs}
-    lanes = [(hypers_of(own), seed) for own in configs for seed in seeds]
+        return {config: np.zeros((len(seeds), max(SWITCHES), STATES)) for config in configs}
+    lanes = [(hypers_of(config), seed) for config in configs for seed in seeds]
     driver = _driver(plan, agent, diameter)
     lived: dict[int, Any] = {}
     started = time.monotonic()
-    with track(console, f"{agent}, ε = {diameter:g}", len(lanes) * driver.setting.windows) as advance:
+    with track(console, f"{agent}, ε = {diameter:g}", len(lanes) * driver.config.windows) as advance:
 
         def on_progress(progress: Progress) -> None:
             advance(progress.windows, progress.steps / (time.monotonic() - started))
 
-        columns = [own for own, _ in lanes], [seed for _, seed in lanes]
+        columns = [config for config, _ in lanes], [seed for _, seed in lanes]
         for some in driver.iter_finished(*columns, on_progress, plan.lanes_at_once):
             lived |= {number: outcome.record["curves"] for number, outcome in some.items()}
     # TD starts the next task with its last estimate; PT-TD with V^P, consolidated at the switch and frozen since.

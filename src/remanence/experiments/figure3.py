@@ -29,7 +29,7 @@ from remanence.worlds.grids.slippery import SWAPPED_GOALS
 GRID = SlipperyGrid()
 SWAPPED_REWARDS = SWAPPED_GOALS
 EPSILON = 0.1
-SPAN = 50
+SEGMENT_LENGTH = 50
 DISCOUNTED_RETURN = "discounted_return"
 MAX_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge come near
 
@@ -40,7 +40,7 @@ TRANSIENT_STEP_SIZES = (0.8, 0.5, 0.3, 0.1, 0.05, 0.01)
 
 
 def swapping_stream(segments: int, boundaries_known: bool) -> Stream:
-    return Stream(SWAPPED_REWARDS, cyclic(2, segments), Episodes(SPAN), boundaries_known)
+    return Stream(SWAPPED_REWARDS, cyclic(2, segments), Episodes(SEGMENT_LENGTH), boundaries_known)
 
 
 def plain_q(lr: float) -> Contender:
@@ -69,7 +69,13 @@ def _plan(segments: int) -> Plan:
         truth={"method": "value iteration"},
         max_steps=MAX_STEPS,
         maps=lambda agent: value_maps(agent, np.arange(GRID.num_states, dtype=np.int32)),
-        map_windows=(SPAN, SPAN + 1, 2 * SPAN, 2 * SPAN + 1, segments * SPAN),
+        map_windows=(
+            SEGMENT_LENGTH,
+            SEGMENT_LENGTH + 1,
+            2 * SEGMENT_LENGTH,
+            2 * SEGMENT_LENGTH + 1,
+            segments * SEGMENT_LENGTH,
+        ),
     )
 
 

@@ -120,10 +120,10 @@ def rates(rules: JellyBean) -> Probe:
     """Reward per step of the window, and items of each kind collected since the beginning."""
     names = [item.name for item in rules.items]
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        counts = moment.world.collected.astype(jnp.float32)
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        counts = probe_input.world.collected.astype(jnp.float32)
         return {
-            RATE: moment.tally.reward / jnp.maximum(moment.tally.steps, 1),
+            RATE: probe_input.window.reward / jnp.maximum(probe_input.window.steps, 1),
             **{f"{COLLECTED}{name}": counts[kind] for kind, name in enumerate(names)},
         }
 
@@ -138,8 +138,8 @@ def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
         scenes[kind, np.arange(side * side), np.arange(side * side)] = world.rules.colours[1 + item] > 0.5
     inputs = np.tile(scenes.reshape(2 * side * side, -1), (1, FRAMES))
 
-    def measure(moment: ProbeInput) -> dict[str, Array]:
-        return jax.vmap(lambda one: agent.inspect(moment.agent, one))(jnp.asarray(inputs))
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        return jax.vmap(lambda one: agent.inspect(probe_input.agent, one))(jnp.asarray(inputs))
 
     return measure
 

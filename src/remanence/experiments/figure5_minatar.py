@@ -91,9 +91,9 @@ def minatar_plan(filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EV
     )
 
 
-def _returns(moment: ProbeInput) -> dict[str, Array]:
+def _returns(probe_input: ProbeInput) -> dict[str, Array]:
     """Returns, and the current game."""
-    return {**latest_returns(moment), GAME: moment.task_id.astype(jnp.float32)}
+    return {**latest_returns(probe_input), GAME: probe_input.task_id.astype(jnp.float32)}
 
 
 def _smoke() -> Plan:

@@ -23,9 +23,9 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
     """
     found: list[tuple[str, Spaces]] = []
     ids, sizes = [], []
-    for number, source in enumerate(env_factories):
+    for number, factory in enumerate(env_factories):
         name = schedule.names[number] if schedule.environments else "the environment"
-        parts = _calling(f"making {name}", source.make)
+        parts = _calling(f"making {name}", factory.make)
         try:
             found += [(name, _check_env(env, name, schedule)) for env in parts]
             ids.append(getattr(parts[0].spec, "id", None) or type(parts[0].unwrapped).__name__)

@@ -23,11 +23,11 @@ from remanence.worlds.base import World
 class _Process:
     """Lets forked processes know that this one has used JAX: in such a child, JAX waits forever for threads it does not have."""
 
-    used = lost = False
+    used = stale = False
 
 
 def _forked() -> None:
-    _Process.lost = _Process.used
+    _Process.stale = _Process.used
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -106,7 +106,7 @@ class WorldEnv(gymnasium.Env[Any, int]):
             task: the number of the current task.
             observation_space: only needed if observations are real numbers with bounds.
         """
-        if _Process.lost:
+        if _Process.stale:
             raise UserError(
                 "this process was forked from one that had already made a world: spawn it instead, for a vector with "
                 'gymnasium.make_vec(…, vectorization_mode="async", vector_kwargs={"context": "spawn"})'

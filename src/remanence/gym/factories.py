@@ -1,4 +1,4 @@
-"""Factories of environments: functions or names that make them, single or as the parts of a vector environment."""
+"""Environment factories: from functions or names, for single environments or the sub-environments of a vector environment."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ Adapter: TypeAlias = Callable[[Any], Any]  # wraps an environment
 
 
 class EnvFactory:
-    """Makes one environment per life.
+    """Makes one environment per lane.
 
-    The parts of a synchronous vector environment are used one by one: each life gets the part of its number. So the vector's
-    autoreset, which differs between vector environments, does not matter.
+    The sub-environments of a synchronous vector environment are used separately: lane i gets sub-environment i. So the autoreset
+    mode of the vector environment does not matter.
     """
 
     def __init__(self, make: Maker, adapter: Adapter | None = None) -> None:
         self._make, self._adapter = make, adapter
         self._waiting: dict[int, Any] = {}
         self._parts = 1  # environments that one call makes
-        self._vectors: list[Any] = []  # kept alive: some vectors close their parts when they are collected
+        self._vectors: list[Any] = []  # referenced: some close their sub-environments when they are garbage-collected
         self._returned: list[weakref.ref] = []
         self._lock = threading.Lock()
 
     def make(self) -> list[Any]:
-        """Calls the function once: a single environment, or the parts of a vector."""
+        """Calls the function once: a single environment, or the sub-environments of a vector environment."""
         from gymnasium import Env
         from gymnasium.vector import SyncVectorEnv
 
@@ -44,7 +44,7 @@ class EnvFactory:
         return parts if self._adapter is None else [self._adapter(one) for one in parts]
 
     def next(self, lane: int) -> Any:
-        """A new environment for this life. Safe to call from several devices' threads."""
+        """A new environment for this lane. Thread-safe."""
         with self._lock:
             if lane % self._parts not in self._waiting:
                 envs = self.make()
@@ -53,24 +53,24 @@ class EnvFactory:
 
     def _check_new(self, env: Any) -> None:
         if any(one() is env for one in self._returned):
-            raise UserError("your function returned the same environment twice: it must make a new one at each call")
+            raise UserError("your function returned the same environment twice: it must return a new one at each call")
         self._returned.append(weakref.ref(env))
 
 
 def env_factories(env: Any, adapter: Adapter | None) -> dict[str, EnvFactory]:
     """The user's environments as factories, by name."""
     if isinstance(env, Mapping):
-        listed = [(str(name), one) for name, one in env.items()]
+        pairs = [(str(name), one) for name, one in env.items()]
     elif isinstance(env, Sequence) and not isinstance(env, str):
-        listed = [(one if isinstance(one, str) else f"environment {n}", one) for n, one in enumerate(env)]
+        pairs = [(one if isinstance(one, str) else f"environment {n}", one) for n, one in enumerate(env)]
     else:
-        listed = [(env if isinstance(env, str) else "environment", env)]
-    if not listed:
-        raise UserError("no environment: give a function that makes one")
+        pairs = [(env if isinstance(env, str) else "environment", env)]
+    if not pairs:
+        raise UserError("no environment: give a function that returns one")
     found: dict[str, EnvFactory] = {}
-    for name, one in listed:
+    for name, one in pairs:
         found[f"{name} again" if name in found else name] = EnvFactory(_maker(one), adapter)
-    if len(found) < len(listed):
+    if len(found) < len(pairs):
         raise UserError("give each environment its own name: {name: function that makes it, …}")
     return found
 

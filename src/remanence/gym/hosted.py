@@ -1,6 +1,6 @@
-"""Gymnasium environments for the engine: they exist outside of the compiled program, and the loop calls them at every step.
+"""Gymnasium environments for the engine: they run outside of the compiled program, which calls them at every step.
 
-A *pool* has the environments of several lanes; the program knows a pool and its lanes by number. See `gym/pool.py`.
+A *pool* holds the environments of several lanes; the program refers to a pool and its lanes by number. See `gym/pool.py`.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from remanence.worlds.base import HostedWorld
 class HostStep(NamedTuple):
     """The result of one action, as numpy arrays and numbers."""
 
-    obs: np.ndarray  # [*obs]  where it led
+    obs: np.ndarray  # [*obs]  the next observation
     reward: float
-    discount: float  # 0 at a true end
+    discount: float  # 0 at a termination
     last: bool
-    completed: bool  # the episode ended, and was not cut off by a task switch
-    reset_obs: np.ndarray  # [*obs]  what to act on next: a new episode's first observation after `last`, else obs
+    completed: bool  # the episode ended, and not because of a task switch
+    reset_obs: (
+        np.ndarray
+    )  # [*obs]  the observation to act on next: after `last`, the first one of a new episode; else obs
 
 
 class Pool(Protocol):
@@ -41,7 +43,7 @@ class Pool(Protocol):
         ...
 
     def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
-        """One step of these lanes, which have taken `times` steps before; one that comes twice or too early is an error."""
+        """One step of these lanes, which have taken `times` steps so far; raises if a step is repeated or skipped."""
         ...
 
     def leave(self, lane: int) -> None:
@@ -54,7 +56,7 @@ _pools: dict[int, Pool | None] = {}
 
 @contextlib.contextmanager
 def env_pool() -> Iterator[int]:
-    """A number for a pool. The smallest that is free: it is a constant of the compiled program, and programs are cached."""
+    """A number for a pool: the smallest free one, because it is a constant of the compiled program, and programs are cached."""
     number = next(n for n in itertools.count() if n not in _pools)
     _pools[number] = None
     try:
@@ -64,7 +66,7 @@ def env_pool() -> Iterator[int]:
 
 
 def register_pool(number: int, pool: Pool) -> None:
-    """From now on, this is the pool of that number."""
+    """Assigns a pool to the number."""
     _pools[number] = pool
 
 
@@ -76,7 +78,7 @@ def _of(number: int) -> Pool:
 
 
 class HostState(NamedTuple):
-    """What a lane carries of its world."""
+    """The state of an environment, inside the compiled program."""
 
     lane: Array  # []
     time: Array  # [] steps taken
@@ -84,9 +86,9 @@ class HostState(NamedTuple):
 
 @dataclass(frozen=True)
 class GymnasiumWorld(HostedWorld):
-    """Resets itself: only the pool knows when a task or parameter must be changed before.
+    """A pool of Gymnasium environments as a world. It resets itself, because the pool sets tasks and parameters before a reset.
 
-    Every call happens once and in order, and only active lanes move.
+    Every call happens once and in order, and only active lanes are stepped.
     """
 
     pool: int
@@ -99,7 +101,7 @@ class GymnasiumWorld(HostedWorld):
         del task
         seed = (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)  # what environments are seeded with
         asked = jnp.stack([jnp.int32(self.pool), seed])
-        lane, obs = hostcall.call("remanence_own_begin", _begin, [_form((), "int32"), self._view], asked)
+        lane, obs = hostcall.call("remanence_gym_begin", _begin, [_shape_dtype((), "int32"), self._view], asked)
         return HostState(lane, jnp.int32(0)), obs
 
     def step_active(
@@ -107,20 +109,25 @@ class GymnasiumWorld(HostedWorld):
     ) -> tuple[HostState, TimeStep]:
         del key, task
         asked = [jnp.int32(self.pool), state.lane, state.time, action, active]
-        obs, reset_obs, facts = hostcall.call(
-            "remanence_own_step",
+        obs, reset_obs, outcome = hostcall.call(
+            "remanence_gym_step",
             _step,
-            [self._view, self._view, _form((4,), "float32")],
+            [self._view, self._view, _shape_dtype((4,), "float32")],
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
         seen = TimeStep(
-            obs, reward=facts[0], discount=facts[1], last=facts[2] > 0, reset_obs=reset_obs, completed=facts[3] > 0
+            obs,
+            reward=outcome[0],
+            discount=outcome[1],
+            last=outcome[2] > 0,
+            reset_obs=reset_obs,
+            completed=outcome[3] > 0,
         )
         return HostState(state.lane, state.time + 1), seen
 
     def save(self, states: HostState) -> dict[str, np.ndarray]:
         del states
-        raise UserError("Gymnasium environments cannot be saved in a checkpoint: only they know their state")
+        raise UserError("Gymnasium environments cannot be saved in a checkpoint: their state is not accessible")
 
     def load(self, states: HostState, saved: dict[str, np.ndarray]) -> HostState:
         del saved
@@ -133,10 +140,10 @@ class GymnasiumWorld(HostedWorld):
 
     @property
     def _view(self) -> jax.ShapeDtypeStruct:
-        return _form(self.observation.shape, self.observation.dtype)
+        return _shape_dtype(self.observation.shape, self.observation.dtype)
 
 
-def _form(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
+def _shape_dtype(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, np.dtype(dtype))
 
 
@@ -148,17 +155,17 @@ def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
     obs.reshape(len(asked), -1)[...] = [first.ravel() for _, first in began]
 
 
-def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, facts: np.ndarray) -> None:
-    """[lanes, (pool, lane, time, action, active)] -> what is seen; lanes that are not active stay where they are."""
+def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, outcome: np.ndarray) -> None:
+    """[lanes, (pool, lane, time, action, active)] -> the outcome; inactive lanes are not stepped."""
     asked = asked.reshape(-1, 5)
-    obs, reset_obs, facts = (told.reshape(len(asked), -1) for told in (obs, reset_obs, facts))
+    obs, reset_obs, outcome = (output.reshape(len(asked), -1) for output in (obs, reset_obs, outcome))
     rows = asked[:, 4].nonzero()[0].tolist()
     if len(rows) < len(asked):
-        for told in (obs, reset_obs, facts):
-            told[...] = 0
+        for output in (obs, reset_obs, outcome):
+            output[...] = 0
     if not rows:
         return
     _, lanes, times, actions, _ = asked[rows].T.tolist()
     for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
         obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
-        facts[row] = seen.reward, seen.discount, seen.last, seen.completed
+        outcome[row] = seen.reward, seen.discount, seen.last, seen.completed

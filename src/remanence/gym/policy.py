@@ -1,4 +1,4 @@
-"""A policy to keep: what an agent has learned, to act with, to look into, and to save. No file can run code."""
+"""Trained policies: act, inspect values, save and load. Loading a file never runs code from it."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from remanence.core.types import TaskObs
 from remanence.gym.spaces import Spaces
 
 FORMAT = 2
-ABOUT = "about"  # the array that holds everything but weights, as JSON
+ABOUT = "about"  # the array that holds everything except weights, as JSON
 
 
 @dataclass(frozen=True, eq=False)
 class Policy:
-    """What an agent has learned at the end of its training. It learns no more."""
+    """A trained agent, without learning."""
 
     name: str
     config: AgentConfig
@@ -43,7 +43,7 @@ class Policy:
     state: Any
     """the part of the agent's state that it needs to act (`Agent.policy_state`)"""
     about: dict[str, Any] = field(default_factory=dict)
-    """where it comes from"""
+    """its origin: the seed, …"""
 
     @cached_property
     def agent(self) -> Agent:
@@ -56,8 +56,8 @@ class Policy:
 
         Args:
             obs: an observation; for an agent that stacks frames, its last `frames` observations, oldest first.
-            greedy: a best action, the first of several; else as the agent behaves while it learns, with `rng` as source of chance.
-            task: which task is live, for an agent that has a head for each.
+            greedy: whether to return the first greedy action; else an action of the behaviour policy, drawn with `rng`.
+            task: the current task, for an agent that has a head for each.
         """
         seen, many = self._encoded(obs)
         if many:
@@ -65,7 +65,7 @@ class Policy:
         if greedy:
             return int(self.values(obs, task)["value"].argmax()) + self.spaces.first_action
         if self._frames > 1:
-            raise UserError("an agent that stacks frames acts greedily here: leave greedy=False out")
+            raise UserError("an agent that stacks frames can only act greedily here: omit greedy=False")
         rng = np.random.default_rng() if rng is None else rng
         shown = TaskObs(jnp.asarray(seen[0]), jnp.int32(self._head(task))) if self.agent.task_aware else seen[0]
         key = make_key(int(rng.integers(2**32)))
@@ -75,7 +75,7 @@ class Policy:
     def values(self, obs: Any, task: int | None = None) -> dict[str, np.ndarray]:
         """The value of each action, by part: "value", and for PT agents "permanent" and "transient".
 
-        Each [actions] for one observation, [n, actions] for many.
+        Each has shape [actions] for one observation, [n, actions] for several.
         """
         seen, many = self._encoded(obs)
         parts = {part: np.asarray(values) for part, values in _many(self.agent.inspect)(self.state, seen).items()}
@@ -117,7 +117,7 @@ class Policy:
         return self.spaces.env_shape if self._frames == 1 else (self._frames, *self.spaces.env_shape)
 
     def _encoded(self, obs: Any) -> tuple[np.ndarray, bool]:
-        """[n, *input] one input or many, and whether there were many."""
+        """[n, *input] one input or several, and whether there are several."""
         if self._frames == 1:
             return self.spaces.encode_many(obs)
         wanted = self._input_shape
@@ -138,12 +138,12 @@ class Policy:
 
     def _head(self, task: int | None) -> int:
         if task is None or not 0 <= task < self.tasks:
-            raise UserError(f"'{self.name}' has a head for each task: say task=, from 0 to {self.tasks - 1}")
+            raise UserError(f"'{self.name}' has a head for each task: give task=, from 0 to {self.tasks - 1}")
         return task
 
 
 def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
-    """A policy as `Policy.save` wrote it.
+    """Reads a policy that `Policy.save` wrote.
 
     Args: agent: the configuration, where the file cannot hold it: of a class of your own, or with functions in it.
     """
@@ -166,11 +166,11 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         spaces = Spaces(**{name: _tuple(value) for name, value in about.pop("spaces").items()})
         name, tasks = about.pop("name"), about.pop("tasks")
         built = config.build(spaces.env_spec(tasks))
-        form = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
-        leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(form)]
+        shapes = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
+        leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(shapes)]
         fits = all(
             (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
-            for leaf, (_, wanted) in zip(leaves, named_leaves(form), strict=True)
+            for leaf, (_, wanted) in zip(leaves, named_leaves(shapes), strict=True)
         )
         if not fits or len(leaves) != len(arrays):
             raise ValueError("weights")
@@ -186,8 +186,8 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         zipfile.BadZipFile,
         zlib.error,
     ) as error:
-        raise UserError(f"'{path}' is no policy saved by remanence for this agent, or it is damaged") from error
-    state = jax.tree.unflatten(jax.tree.structure(form), leaves)
+        raise UserError(f"'{path}' is not a policy of this agent saved by remanence, or it is damaged") from error
+    state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
     return Policy(name, config, spaces, tasks, state, about)
 
 
@@ -212,10 +212,10 @@ def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-_compiled = lru_cache(maxsize=64)(jax.jit)  # once for each agent
+_compiled = lru_cache(maxsize=64)(jax.jit)  # once per agent
 
 
 @lru_cache(maxsize=64)
 def _many(inspect: Callable[[Any, Any], dict]) -> Callable[[Any, Any], dict]:
-    """`inspect` for many observations at once, compiled once for each agent."""
+    """`inspect` for several observations, compiled once per agent."""
     return jax.jit(jax.vmap(inspect, in_axes=(None, 0)))

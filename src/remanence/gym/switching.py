@@ -109,8 +109,8 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
         clock = self._steps if isinstance(self.stream.segment_length, Steps) else self._episodes
         while self._segment < clock // self.stream.segment_length.count:
             self._segment += 1
-            listed = self.stream.shared_order[self._segment % self.stream.segments]
-            self._task = int(self._rng.integers(self.stream.num_tasks)) if listed is None else listed
+            fixed = self.stream.shared_order[self._segment % self.stream.segments]
+            self._task = int(self._rng.integers(self.stream.num_tasks)) if fixed is None else fixed
             _tasked(self.env).task = self._task
 
     def _shown(self, obs: Any) -> Any:
@@ -140,5 +140,5 @@ def _stream(
     if isinstance(order, str) and order != DRAWN:
         raise UserError(f"an order is a list of tasks or '{DRAWN}'; got '{order}'")
     numbers = range(num_tasks) if order is None else order
-    listed = RandomOrder(1) if isinstance(numbers, str) else tuple(int(number) for number in numbers)
-    return Stream(np.arange(num_tasks), listed, segment_length, boundaries_known, truncate_on_switch)
+    fixed = RandomOrder(1) if isinstance(numbers, str) else tuple(int(number) for number in numbers)
+    return Stream(np.arange(num_tasks), fixed, segment_length, boundaries_known, truncate_on_switch)

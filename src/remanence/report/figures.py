@@ -189,8 +189,8 @@ def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Averages neighbouring windows until at most `MAX_POINTS` remain: [seeds, bins] and the last window of each bin."""
     width = -(-curves.shape[1] // MAX_POINTS)
     bins = curves.shape[1] // width
-    kept = curves[:, : bins * width].astype(np.float64)
-    return kept.reshape(len(curves), bins, width).mean(axis=2), np.arange(1, bins + 1) * width
+    covered = curves[:, : bins * width].astype(np.float64)
+    return covered.reshape(len(curves), bins, width).mean(axis=2), np.arange(1, bins + 1) * width
 
 
 def spoken_ticks(results: Results) -> tuple[int, str]:

@@ -66,8 +66,8 @@ def lower(results: Results, winner: str, loser: str, per_seed: dict[str, np.ndar
     left, right = (np.array([per_seed[name][seeds[name].index(seed)] for seed in shared]) for name in (winner, loser))
     finding = is_negative(left - right, f"{what}: {winner} − {loser}")
     left_out = sorted({*results.diverged(winner), *results.diverged(loser)})
-    note = f" ({len(left_out)} seeds left out: an agent diverged)" if left_out else ""
-    return Finding(finding.verdict, finding.evidence + note)
+    suffix = f" ({len(left_out)} seeds left out: an agent diverged)" if left_out else ""
+    return Finding(finding.verdict, finding.evidence + suffix)
 
 
 def everywhere(findings: Sequence[Finding]) -> Finding:

@@ -31,7 +31,7 @@ class ContinualMetrics:
 
     def estimates(self) -> dict[str, Estimate | None]:
         """Means with the paper's interval; None for metrics this run cannot give."""
-        named = {
+        measures = {
             "performance": self.performance,
             "jumpstart": self.jumpstart,
             "recovery": self.recovery,
@@ -40,7 +40,7 @@ class ContinualMetrics:
         }
         return {
             name: normal_interval(values) if values is not None and values.size and np.isfinite(values).all() else None
-            for name, values in named.items()
+            for name, values in measures.items()
         }
 
 

@@ -63,13 +63,13 @@ class Checkpoints:
             if shutil.disk_usage(self.path.parent).free < wanted:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             _write_arrays(partial / "state", {name: array for name, array in state.items() if array.size})
-            empty = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
+            zero_size = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
             files = {str(file.relative_to(partial)): _checksum(file) for file in sorted(_files(partial))}
             manifest: dict[str, Any] = {
                 "belongs_to": self.belongs_to,
                 "versions": VERSIONS,
                 "files": files,
-                "empty": empty,
+                "zero_size": zero_size,
             }
             manifest["checksum"] = _manifest_checksum(manifest)
             (partial / "manifest.json").write_text(json.dumps(manifest))
@@ -94,8 +94,8 @@ class Checkpoints:
             try:
                 manifest = _checked_manifest(place)
                 self._check(manifest)
-                empty = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["empty"].items()}
-                return _read_arrays(place / "state") | empty
+                zero_size = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["zero_size"].items()}
+                return _read_arrays(place / "state") | zero_size
             except _DamageError as damage:
                 self._damaged.add(number)
                 warn(f"the checkpoint '{place}' is damaged ({damage}): trying the previous one")

@@ -1,4 +1,4 @@
-"""What a run consists of: agents in a world, fed by a stream, and what is measured."""
+"""The plan of an experiment: agents, world, stream, and what is measured."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ class Contender:
 
     config: AgentConfig
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """the values the paper searched, per field of the configuration"""
+    """the values that the paper searched, by field of the configuration"""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that decides the outcome of an experiment, except seeds."""
+    """Everything that determines the results of an experiment, except seeds."""
 
     world: World
     stream: Stream
     contenders: Mapping[str, Contender]
     probe: Callable[[Agent], Probe]
     truth: Mapping[str, Any] = field(default_factory=dict)
-    """how the true values are known: part of the description of a run"""
+    """how the true values are computed: part of the description of a run"""
     seeds: int = 30
     round_steps: int = 8
     max_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
     lanes_at_once: int = 1500
-    """how many lanes of a sweep live at a time: enough to fill vector units, few enough to keep their buffers in memory"""
+    """how many lanes of a sweep run at a time: enough to fill vector units, few enough for their buffers to fit in memory"""
     window: int = 1
-    """steps per point of a curve, where the stream counts steps"""
+    """steps per point of a curve, if the stream counts steps"""
     maps: Callable[[Agent], Probe] | None = None
-    """what is kept as a picture: beliefs about every point"""
+    """the probe of value maps: values of every point"""
     map_windows: tuple[int, ...] = ()
-    """episodes after which pictures are kept"""
+    """windows after which maps are recorded"""
 
     @property
     def spec(self) -> EnvSpec:
-        """What the agents must know of their environment."""
+        """What agents are built for."""
         return EnvSpec(self.world.observation, self.world.num_actions, self.stream.num_tasks, self.world.discount)
 
     def select(self, names: Iterable[str]) -> Plan:
@@ -66,7 +66,7 @@ class Plan:
     def shortened(
         self, segments: int | None = None, segment_length: int | None = None, steps: int | None = None
     ) -> Plan:
-        """The same plan with fewer or shorter segments, or steps in all; pictures are kept of what is left."""
+        """The same plan with fewer or shorter segments, or a total number of steps."""
         if steps is not None:
             segments, segment_length = self._of_steps(steps, segments, segment_length)
         for what, asked, most in (
@@ -88,7 +88,7 @@ class Plan:
         )
 
     def _of_steps(self, steps: int, segments: int | None, segment_length: int | None) -> tuple[int, int]:
-        """So many steps in all, as segments and their span."""
+        """A total number of steps, as the number and length of segments."""
         if not isinstance(self.stream.segment_length, Steps):
             raise UserError(
                 "--steps is for experiments that count steps: this one counts episodes, use --segments and --segment-length"
@@ -104,7 +104,7 @@ class Plan:
         return steps // segment_length, segment_length
 
     def override(self, contender: str, name: str, value: Any) -> Plan:
-        """The same plan with one field of one agent changed; a text is read as a command line's value."""
+        """The same plan with one field of one agent changed; a string is parsed as on the command line."""
         if contender not in self.contenders:
             raise unknown("agent", contender, self.contenders)
         old = self.contenders[contender]
@@ -120,7 +120,7 @@ class Plan:
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
 
     def with_grid(self, contender: str, name: str, values: tuple[float, ...]) -> Plan:
-        """The same plan, searching other values of one field."""
+        """The same plan with another search grid for one field."""
         if not values:
             raise UserError(f"the grid of {contender}.{name} is empty: give at least one value")
         for value in values:
@@ -131,5 +131,5 @@ class Plan:
 
 
 def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:
-    """The same path in seconds: fewer and shorter segments, fewer seeds."""
+    """The same plan in seconds: fewer and shorter segments, fewer seeds."""
     return dataclasses.replace(plan.shortened(segments, segment_length), seeds=seeds)

@@ -102,7 +102,7 @@ def _layout(
 
 def _finished(programs: Sequence[list[Lane]], done: set[int]) -> list[str]:
     """Contenders of which nothing is missing."""
-    lanes = [lane for own in programs for lane in own]
+    lanes = [lane for program in programs for lane in program]
     missing = {lane.contender for lane in lanes if lane.number not in done}
     return [name for name in dict.fromkeys(lane.contender for lane in lanes) if name not in missing]
 

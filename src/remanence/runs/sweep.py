@@ -82,8 +82,8 @@ def with_settings(plan: Plan, chosen: dict[str, dict[str, float]]) -> Plan:
     """The same plan with other hyperparameters."""
     for name, hypers in chosen.items():
         for hyper, value in hypers.items():
-            whole = isinstance(getattr(plan.contenders[name].config, hyper), int)
-            plan = plan.override(name, hyper, int(value) if whole else value)
+            is_integer = isinstance(getattr(plan.contenders[name].config, hyper), int)
+            plan = plan.override(name, hyper, int(value) if is_integer else value)
     return plan
 
 

@@ -109,12 +109,12 @@ class GroupRunner:
         self.scalars = _Scalars(job) if job.tensorboard else None
 
     def live(self, asked_to_stop: Callable[[], int], on_progress: Advance) -> None:
-        while not self.batch.over:
+        while not self.batch.done:
             self.finished += [(self.lanes[number], outcome) for number, outcome in self.batch.advance().items()]
             on_progress(self.batch.progress.windows, self._rate())
-            self._show(at_once=self.batch.over)
-            number = 0 if self.batch.over else asked_to_stop()
-            if number or (not self.batch.over and time.monotonic() - self.saved_at > self.wait):
+            self._show(at_once=self.batch.done)
+            number = 0 if self.batch.done else asked_to_stop()
+            if number or (not self.batch.done and time.monotonic() - self.saved_at > self.wait):
                 self._checkpoint()
             if number:
                 self.directory.log("stopped", signal=number, **self._status())

@@ -48,7 +48,7 @@ def permanent_moments(process: RewardProcess, step_sizes: np.ndarray, start: np.
     mean = [np.broadcast_to(np.asarray(start, np.float64), centre.shape)]
     covariance = [np.zeros_like(spread)]
     for step in step_sizes:
-        kept, taken = 1.0 - np.broadcast_to(step, centre.shape), np.broadcast_to(step, centre.shape)
-        mean.append(kept * mean[-1] + taken * centre)
-        covariance.append(np.outer(kept, kept) * covariance[-1] + np.outer(taken, taken) * spread)
+        retained, taken = 1.0 - np.broadcast_to(step, centre.shape), np.broadcast_to(step, centre.shape)
+        mean.append(retained * mean[-1] + taken * centre)
+        covariance.append(np.outer(retained, retained) * covariance[-1] + np.outer(taken, taken) * spread)
     return Moments(np.stack(mean), np.stack(covariance))

@@ -102,24 +102,24 @@ class RewardProcess:
 def load_process(path: Path) -> RewardProcess:
     """Reads P, r, γ, and optionally p and c, from a JSON or npz file."""
     try:
-        given = _read(path)
+        values = _read(path)
     except FileNotFoundError as error:
         raise UserError(f"there is no file '{path}'") from error
     except (ValueError, OSError, zipfile.BadZipFile) as error:
         raise UserError(f"'{path}' cannot be read as {path.suffix[1:]}: {error}") from error
-    missing = [name for name in ("P", "r", "gamma") if name not in given]
+    missing = [name for name in ("P", "r", "gamma") if name not in values]
     if missing:
         raise UserError(
             f"'{path}' lacks {', '.join(missing)}: it needs P (transitions), r (rewards per task) and gamma; "
             "p (task probabilities) and c (reward variance) are optional"
         )
-    strange = sorted(set(given) - {"P", "r", "gamma", "p", "c"})
+    strange = sorted(set(values) - {"P", "r", "gamma", "p", "c"})
     if strange:
         raise UserError(f"'{path}' has {', '.join(strange)}, which is unknown: use P, r, gamma, p and c")
-    discount = _array("gamma", given["gamma"])
+    discount = _array("gamma", values["gamma"])
     if discount.size != 1:
         raise UserError(f"gamma must be one number; its shape is {discount.shape}")
-    return RewardProcess(given["P"], given["r"], float(discount.reshape(())), given.get("p"), given.get("c", 0.0))
+    return RewardProcess(values["P"], values["r"], float(discount.reshape(())), values.get("p"), values.get("c", 0.0))
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -127,16 +127,16 @@ def _read(path: Path) -> dict[str, Any]:
         with np.load(path, allow_pickle=False) as arrays:
             return dict(arrays)
     if path.suffix == ".json":
-        given = json.loads(path.read_text())
-        if not isinstance(given, dict):
+        values = json.loads(path.read_text())
+        if not isinstance(values, dict):
             raise ValueError("an object with P, r and gamma is expected")
-        return given
+        return values
     raise UserError(f"'{path}' is neither .json nor .npz")
 
 
-def _array(name: str, given: Any) -> np.ndarray:
+def _array(name: str, values: Any) -> np.ndarray:
     try:
-        array = np.asarray(given, np.float64)
+        array = np.asarray(values, np.float64)
     except (TypeError, ValueError) as error:
         raise UserError(f"{name} must be a regular array of numbers") from error
     if not np.isfinite(array).all():

@@ -71,7 +71,7 @@ def _simulate(
 ) -> np.ndarray:
     runs, size = transient.shape
     last_state = len(visits) - 1
-    kept = np.empty((len(marks), runs, size))
+    recorded = np.empty((len(marks), runs, size))
     for run in range(runs):
         mark = 0
         for index in range(len(step_sizes)):
@@ -89,6 +89,6 @@ def _simulate(
             for i in range(size):
                 transient[run, i] += step_sizes[index] * change[i]
             if mark < len(marks) and index + 1 == marks[mark]:
-                kept[mark, run] = transient[run]
+                recorded[mark, run] = transient[run]
                 mark += 1
-    return kept
+    return recorded

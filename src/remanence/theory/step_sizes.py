@@ -220,8 +220,8 @@ def _objective(
             error, variance = of_states(dynamics, belief)
             return belief, weight @ (variance + (error + offset) ** 2)
 
-        born = Belief(bias, jnp.zeros((len(bias), len(bias))))
-        _, errors = jax.lax.scan(advance, born, schedule)
+        initial = Belief(bias, jnp.zeros((len(bias), len(bias))))
+        _, errors = jax.lax.scan(advance, initial, schedule)
         return errors.mean() if objective == "average" else errors[-1]
 
     over_tasks = jax.vmap(of_task, in_axes=(axes, None, 0, 0, 0))

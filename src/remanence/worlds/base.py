@@ -15,17 +15,17 @@ from remanence.core.types import Key, ObsSpec, Task, TimeStep, WorldState
 class World(abc.ABC):
     """What every world derives from: a frozen dataclass of static shape. What differs between tasks comes in as `task`.
 
-    The loop resets a world: after a time step with `last` it calls `reset`. A world that must do so itself, because only it
-    knows when, says `resets_itself`; its time steps then have `reset_obs`.
+    The loop calls `reset` after a time step with `last`. A world that resets itself sets `resets_itself`, and its time steps have
+    `reset_obs`.
     """
 
     num_actions: int
     discount: float
     """the problem's discount factor γ"""
     observation: ObsSpec
-    """what one observation is like; `dtype` is how buffers store it"""
+    """shape and dtype of observations; buffers store them with this dtype"""
     endless: bool = False
-    """no step ever ends an episode, so nothing is prepared to begin another"""
+    """whether there are no episodes: `last` is always False, and the loop never resets"""
     resets_itself: bool = False
 
     @abc.abstractmethod
@@ -37,9 +37,9 @@ class World(abc.ABC):
 
 
 class HostedWorld(World):
-    """A world of which a part lives outside of the compiled program, and is saved and restored with it.
+    """A world with a part outside of the compiled program, which checkpoints save and restore.
 
-    It is `endless` or `resets_itself`: the loop calls `reset` once per lane. `states` are those of several lanes, [lanes, ...].
+    It is `endless` or `resets_itself`: the loop calls `reset` once per lane. `states` has leaves [lanes, ...].
     """
 
     def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]:
@@ -65,6 +65,6 @@ class HostedWorld(World):
 
 
 def state_numbers(count: int, images: np.ndarray | None = None) -> ObsSpec:
-    """The observation of worlds that show the number of their state, stored in as few bytes as hold it."""
+    """Discrete observations: the index of the state, in the smallest integer type that holds it."""
     dtype = "int16" if count <= np.iinfo(np.int16).max + 1 else "int32"
     return ObsSpec((), dtype, num_states=count, images=images)

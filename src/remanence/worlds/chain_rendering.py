@@ -1,4 +1,4 @@
-"""Chains as pictures and text, for people to look at."""
+"""Renders chains as images and text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from remanence.worlds.drawing import BLACK, RED, pixel_centres, reward_colour, r
 
 
 def chain_scene(chain: Chain, place: int, rewards: np.ndarray, side: int = 240) -> np.ndarray:
-    """[side, side, 3] the states on a circle; the rim of each is the brighter, the likelier it is to follow."""
+    """[side, side, 3] the states on a circle; the brightness of a rim is the probability that the state is next."""
     x, y = pixel_centres(side)
     picture = np.full((side, side, 3), BLACK, np.uint8)
     states = chain.num_states

@@ -1,6 +1,6 @@
-"""What the pictures and texts of several worlds share: colours, and helpers to draw cells.
+"""Shared rendering code of worlds: colours, and functions that draw cells.
 
-Pictures are RGB, uint8. The agent is a red disc; what pays is green, what costs is orange, what is worth nothing is dim.
+Images are RGB, uint8. The agent is a red disc; positive rewards are green, negative ones orange, zero is dim.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ GAIN, LOSS, NOTHING, LINE = (60, 200, 90), (255, 140, 0), (70, 75, 95), (40, 42,
 
 
 def board(height: int, width: int, paints: dict[int, tuple[int, int, int]], agent: int, pixels: int) -> np.ndarray:
-    """Cells with lines between them, by rows from the top."""
+    """A grid of cells with lines between them; cells are numbered by rows from the top."""
     x, y = pixel_centres(pixels)
     line, disc = (x < 1 / pixels) | (y > 1 - 1 / pixels), np.hypot(x - 0.5, y - 0.5) <= 0.3
     picture = np.zeros((height * pixels, width * pixels, 3), np.uint8)
@@ -27,7 +27,7 @@ def board(height: int, width: int, paints: dict[int, tuple[int, int, int]], agen
 
 
 def pixel_centres(side: int) -> tuple[np.ndarray, np.ndarray]:
-    """x to the right and y upwards of the middle of each pixel, from 0 to 1; [side, side] each."""
+    """Coordinates of pixel centres, x to the right and y upwards, from 0 to 1; each [side, side]."""
     middles = (np.arange(side) + 0.5) / side
     x, y = np.meshgrid(middles, middles[::-1])
     return x, y

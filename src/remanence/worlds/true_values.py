@@ -111,11 +111,11 @@ def rooms_truth(
             "second": np.einsum("sri,srj->sij", gains, gains, optimize=True) / rollouts,
         }
 
-    kept = _cached(parameters, compute)
-    values = np.asarray(tasks, np.float64) @ kept["mean"].T
-    spread = np.einsum("ti,sij,tj->ts", tasks, kept["second"], tasks) - values**2
+    cached = _cached(parameters, compute)
+    values = np.asarray(tasks, np.float64) @ cached["mean"].T
+    spread = np.einsum("ti,sij,tj->ts", tasks, cached["second"], tasks) - values**2
     return Truth(
-        points=kept["points"],
+        points=cached["points"],
         values=values,
         weights=np.full(states, 1 / states),
         final=np.zeros(states, bool),
@@ -129,7 +129,7 @@ WALK = 200  # the time of an evaluation state is drawn among this number of step
 def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
     """A state at a random time of a random walk, and the agent's input there."""
     task = jnp.zeros(world.num_prizes)
-    k_moment, k_reset, k_steps = jax.random.split(key, 3)
+    k_index, k_reset, k_steps = jax.random.split(key, 3)
 
     def step(carry: tuple[Any, Array, Array], t: Array) -> tuple[tuple[Any, Array, Array], tuple[Any, Array, Array]]:
         state, _, age = carry
@@ -142,12 +142,12 @@ def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
 
     begun, obs = world.reset(k_reset, task)
     _, walked = jax.lax.scan(step, (begun, obs, jnp.int32(0)), jnp.arange(WALK))
-    moment = randint(k_moment, WALK)
-    state, _, age = jax.tree.map(lambda leaf: leaf[moment], walked)
+    index = randint(k_index, WALK)
+    state, _, age = jax.tree.map(lambda leaf: leaf[index], walked)
     if frames == 1:
-        return state, walked[1][moment]
+        return state, walked[1][index]
     back = jnp.arange(frames - 1, -1, -1)
-    stack = walked[1][jnp.maximum(moment - back, 0)]
+    stack = walked[1][jnp.maximum(index - back, 0)]
     stack = jnp.where((back <= age).reshape(-1, *(1,) * (stack.ndim - 1)), stack, False)
     return state, join_frames(stack[None])[0]
 
@@ -261,8 +261,8 @@ def _cached(parameters: dict, compute: Callable[[], dict[str, np.ndarray]]) -> d
     name = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
     path = cache_directory() / "truth" / f"{name}.npz"
     try:
-        with np.load(path, allow_pickle=False) as kept:
-            return dict(kept)
+        with np.load(path, allow_pickle=False) as cached:
+            return dict(cached)
     except FileNotFoundError:
         pass
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):

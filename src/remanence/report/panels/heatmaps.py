@@ -37,15 +37,17 @@ def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMix
 
     `truth`: [tasks, states] over a square grid of `size`² cells, row by row from the top.
     """
-    order, span = results.description["stream"]["order"], results.segment_length
+    order, segment_length = results.description["stream"]["order"], results.segment_length
     windows = results.maps["window"].unique().sort().to_list()
-    labels = {window: f"episode {window}, task {order[(window - 1) // span] + 1}" for window in windows}
+    labels = {window: f"episode {window}, task {order[(window - 1) // segment_length] + 1}" for window in windows}
     top = float(np.ceil(truth.max() * 10) / 10)
     values, corrections = (
         alt.Scale(scheme="viridis", domain=[0, top]),
         alt.Scale(scheme="blueorange", domain=[-top, top]),
     )
-    rows = [_strip(_truth_rows(truth, order, span, windows), labels, size, "true value", values, heading=True)]
+    rows = [
+        _strip(_truth_rows(truth, order, segment_length, windows), labels, size, "true value", values, heading=True)
+    ]
     shown = (
         ("TD", "value", "TD", values),
         ("PT-TD", "value", "PT-TD", values),
@@ -58,17 +60,21 @@ def evolution(results: Results, truth: np.ndarray, size: int) -> alt.TopLevelMix
     title = alt.TitleParams(
         "How predictions evolve",
         subtitle=[
-            "after the given number of episodes; the task changes every " + f"{span} episodes",
+            "after the given number of episodes; the task changes every " + f"{segment_length} episodes",
             "PT-TD = permanent + transient",
         ],
     )
     return alt.vconcat(*rows, spacing=6).resolve_scale(color="independent").properties(title=title)
 
 
-def _truth_rows(truth: np.ndarray, order: list[int], span: int, windows: list[int]) -> pl.DataFrame:
+def _truth_rows(truth: np.ndarray, order: list[int], segment_length: int, windows: list[int]) -> pl.DataFrame:
     return pl.concat(
         pl.DataFrame(
-            {"window": window, "point": np.arange(truth.shape[1]), "value": truth[order[(window - 1) // span]]}
+            {
+                "window": window,
+                "point": np.arange(truth.shape[1]),
+                "value": truth[order[(window - 1) // segment_length]],
+            }
         )
         for window in windows
     )

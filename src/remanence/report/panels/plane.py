@@ -34,10 +34,10 @@ def plane_lines(results: Results, cells: Cells, baseline: str, metric: str) -> a
     reference = auc(results, baseline, metric).mean() if baseline in results.contenders else None
     layers = [band, line]
     if reference is not None:
-        rule = alt.Chart(alt.Data(values=[{"mean": float(reference), "label": f"{baseline}-learning"}]))
-        layers.append(rule.mark_rule(strokeDash=[3, 3], color="black", strokeWidth=1.5).encode(y="mean:Q"))
+        line = alt.Chart(alt.Data(values=[{"mean": float(reference), "label": f"{baseline}-learning"}]))
+        layers.append(line.mark_rule(strokeDash=[3, 3], color="black", strokeWidth=1.5).encode(y="mean:Q"))
         layers.append(
-            rule.mark_text(align="left", baseline="bottom", dx=4, dy=-2).encode(
+            line.mark_text(align="left", baseline="bottom", dx=4, dy=-2).encode(
                 y="mean:Q", x=alt.value(0), text="label:N"
             )
         )
@@ -79,7 +79,7 @@ def plane_heatmap(results: Results, cells: Cells, baseline: str, metric: str) ->
 
 def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_width: int = 10) -> alt.TopLevelMixin:
     """One small curve per cell, with the baseline's."""
-    span = results.segment_length
+    segment_length = results.segment_length
     reference = _binned(results, baseline, metric, bin_width)
     rows = []
     for name, (k, decay) in cells.items():
@@ -109,7 +109,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
     # Rules use the same rows: the layers of a facet share one table.
     rules = (
         alt.Chart()
-        .transform_filter(f"datum.episode % {span} == 0 && datum.episode < {results.windows}")
+        .transform_filter(f"datum.episode % {segment_length} == 0 && datum.episode < {results.windows}")
         .mark_rule(strokeDash=[2, 3], opacity=0.25, strokeWidth=0.6)
         .encode(x="episode:Q")
     )

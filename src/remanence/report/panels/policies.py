@@ -31,9 +31,9 @@ def policy_maps(results: Results, grid: Grid) -> alt.TopLevelMixin:
 
     Values are means over seeds. Cells whose best actions tie, or were never tried, have no arrow.
     """
-    order, span = results.description["stream"]["order"], results.segment_length
+    order, segment_length = results.description["stream"]["order"], results.segment_length
     windows = results.maps["window"].unique().sort().to_list()
-    labels = {window: f"episode {window}, task {order[(window - 1) // span] + 1}" for window in windows}
+    labels = {window: f"episode {window}, task {order[(window - 1) // segment_length] + 1}" for window in windows}
     rows = []
     for name in results.contenders:
         parts = PARTS if name.startswith("PT") else (("value", ""),)
@@ -41,7 +41,9 @@ def policy_maps(results: Results, grid: Grid) -> alt.TopLevelMixin:
             rows.append(_strip(results, grid, name, part, f"{name} {label}".strip(), labels, heading=not rows))
     title = alt.TitleParams(
         "Greedy policy and value of the best action",
-        subtitle=[f"mean over seeds after the given number of episodes; the goals swap rewards every {span} episodes"],
+        subtitle=[
+            f"mean over seeds after the given number of episodes; the goals swap rewards every {segment_length} episodes"
+        ],
     )
     return alt.vconcat(*rows, spacing=6).resolve_scale(color="shared").properties(title=title)
 

@@ -32,8 +32,10 @@ def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.T
 
 def _first_metric(results: Results) -> str:
     """The first that was measured; reward per step where episodes were counted and none ended."""
-    counted = [results.matrix(name, "episodes") for name in results.contenders] if "episodes" in results.metrics else []
-    without_end = bool(counted) and not any(episodes.any() for episodes in counted)
+    episode_counts = (
+        [results.matrix(name, "episodes") for name in results.contenders] if "episodes" in results.metrics else []
+    )
+    without_end = bool(episode_counts) and not any(episodes.any() for episodes in episode_counts)
     return "reward_rate" if without_end and "reward_rate" in results.metrics else results.metrics[0]
 
 

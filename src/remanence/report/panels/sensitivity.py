@@ -29,13 +29,13 @@ def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
     for name, decay in rows.select("contender", "decay").unique(maintain_order=True).iter_rows():
         rows = rows.filter((pl.col("contender") == name) & pl.col("decay").eq_missing(decay))
         panels.append(_panel(rows, name if decay is None else f"{name}, λ = {decay:g}", metric, limits))
-    lost = _left_out(results, rows)
+    omitted = _left_out(results, rows)
     better = "lower" if lower_is_better(metric) else "higher"
     subtitle = [f"mean of {len(results.seeds)} seeds, 90 % intervals; {better} is better"]
     return (
         alt.hconcat(*panels, spacing=24)
         .resolve_scale(color="independent")
-        .properties(title=alt.TitleParams(title, subtitle=[*subtitle, *lost]))
+        .properties(title=alt.TitleParams(title, subtitle=[*subtitle, *omitted]))
     )
 
 

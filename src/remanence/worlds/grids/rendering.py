@@ -1,4 +1,4 @@
-"""Grids as pictures and text: what the agent of the picture grid sees (paper, §5.1), and scenes for people to look at."""
+"""Renders grids: the observations of the image grid (paper, §5.1), and images and text for people."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from remanence.worlds.grids.slippery import SlipperyGrid
 
 
 def corner_grid_pictures(grid: CornerGrid, side: int = 48) -> np.ndarray:
-    """[states, side, side, 3] the grid with the agent in each of its states, RGB, uint8.
+    """[states, side, side, 3] images of the grid with the agent in each state, RGB, uint8.
 
-    The grid with a wall around it, and lines of one pixel between all cells: in 48 pixels, the 7 cells of a grid of size 5 have 6
-    pixels each. Floor black, walls and lines grey, goals green; the agent is a red square that hides what is under it.
+    The grid has a wall around it, and lines of one pixel between all cells: in 48 pixels, the 7 cells of a grid of size 5 have 6
+    pixels each. Floor is black, walls and lines are grey, goals green; the agent is a red square that fills its cell.
     """
     cells = grid.size + 2
     pixels, rest = divmod(side - (cells - 1), cells)

@@ -76,8 +76,8 @@ class JellyBeanWorld(HostedWorld):
         del key
         asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), active.astype(jnp.int32)])
         cells = self.rules.view**2
-        told = hostcall.call("remanence_jellybean_step", _step, jax.ShapeDtypeStruct((cells + 1,), np.uint8), asked)
-        view, find = told[:cells].reshape(self.rules.view, self.rules.view), told[cells]
+        result = hostcall.call("remanence_jellybean_step", _step, jax.ShapeDtypeStruct((cells + 1,), np.uint8), asked)
+        view, find = result[:cells].reshape(self.rules.view, self.rules.view), result[cells]
         reward = jnp.where(find > 0, task[jnp.maximum(find.astype(jnp.int32) - 1, 0)], 0.0)
         seen = TimeStep(self._bits(view), reward, jnp.float32(self.discount), jnp.bool_(False))
         collected = state.collected + (find == 1 + np.arange(self.rules.num_kinds))
@@ -96,8 +96,10 @@ class JellyBeanWorld(HostedWorld):
         """The same lanes, with maps restored from the arrays of `save`."""
         numbers = []
         for row in range(len(states.map)):
-            own = {name.removeprefix(f"{row}."): array for name, array in saved.items() if name.startswith(f"{row}.")}
-            numbers.append(_keep(JellyBeanWorlds.restore(self.rules, own)) if own else NO_MAP)
+            arrays = {
+                name.removeprefix(f"{row}."): array for name, array in saved.items() if name.startswith(f"{row}.")
+            }
+            numbers.append(_keep(JellyBeanWorlds.restore(self.rules, arrays)) if arrays else NO_MAP)
         return states._replace(map=np.array(numbers, np.int32))
 
     def drop(self, states: HostState) -> None:
@@ -114,16 +116,16 @@ class JellyBeanWorld(HostedWorld):
 def _begin(asked: np.ndarray, numbers: np.ndarray, views: np.ndarray) -> None:
     """[lanes, (rules, seed)] -> a map for each lane: its number [lanes], and its first view [lanes, view, view]."""
     asked = asked.reshape(-1, 2)
-    made = [JellyBeanWorlds(_rules[rules], [seed]) for rules, seed in asked.tolist()]
-    numbers.reshape(-1)[...] = [_keep(one) for one in made]
-    views.reshape(len(asked), -1)[...] = [one.views[0].ravel() for one in made]
+    new_worlds = [JellyBeanWorlds(_rules[rules], [seed]) for rules, seed in asked.tolist()]
+    numbers.reshape(-1)[...] = [_keep(one) for one in new_worlds]
+    views.reshape(len(asked), -1)[...] = [one.views[0].ravel() for one in new_worlds]
 
 
-def _step(asked: np.ndarray, told: np.ndarray) -> None:
+def _step(asked: np.ndarray, result: np.ndarray) -> None:
     """[lanes, (map, time, action, active)] -> [lanes, (view, find)]. Lanes that are not active stay where they are."""
-    told[...] = 0
+    result[...] = 0
     for (number, time, action, active), answer in zip(
-        asked.reshape(-1, 4), told.reshape(-1, told.shape[-1]), strict=True
+        asked.reshape(-1, 4), result.reshape(-1, result.shape[-1]), strict=True
     ):
         if active:
             one = _maps[int(number)]

@@ -61,7 +61,7 @@ POOLS = {
 TYPES = {"patch_fixed": np.bool_, "patch_due": np.int64, "codes": np.uint16}
 
 
-def empty(rules: JellyBean, lanes: int) -> Memory:
+def empty_memory(rules: JellyBean, lanes: int) -> Memory:
     """Lanes without a map, with empty pools."""
     return Memory(
         rng=np.zeros(lanes, np.int64),
@@ -76,10 +76,10 @@ def empty(rules: JellyBean, lanes: int) -> Memory:
 def with_room(memory: Memory, rules: JellyBean, lanes: np.ndarray) -> Memory:
     """The same memory if these lanes, a mask, have room for any next step, else a larger copy."""
     cells = rules.patch_size**2
-    rows, slots, patches, codes, deleted_at, longest = memory.used[lanes].max(axis=0).tolist()
+    rows, slots, patches, codes, deleted_at, max_row = memory.used[lanes].max(axis=0).tolist()
     needed = (
         rows + 4,
-        slots + 4 * (2 * longest + 16),  # each of four rows may be moved to a larger range
+        slots + 4 * (2 * max_row + 16),  # each of four rows may be moved to a larger range
         patches + 16,
         codes + 2 * 16 * cells,  # when patches are copied, and again when they have been sampled
         deleted_at + cells,
@@ -107,8 +107,8 @@ def _compacted(memory: Memory, reserve: int) -> Memory:
     for lane, patches in enumerate(memory.used[:, PATCHES]):
         counts = memory.patch_count[lane, :patches].astype(np.int64)
         begins = np.cumsum(counts) - counts
-        kept = np.repeat(memory.patch_start[lane, :patches] - begins, counts) + np.arange(live[lane])
-        codes[lane, : live[lane]] = memory.codes[lane, kept]
+        live_codes = np.repeat(memory.patch_start[lane, :patches] - begins, counts) + np.arange(live[lane])
+        codes[lane, : live[lane]] = memory.codes[lane, live_codes]
         start[lane, :patches], room[lane, :patches], used[lane, CODES] = begins, counts, live[lane]
     return memory._replace(codes=codes, patch_start=start, patch_room=room, used=used)
 
@@ -142,10 +142,10 @@ def unpack(packed: Mapping[str, np.ndarray], rules: JellyBean) -> Memory:
     missing = [name for name in Memory._fields if name not in packed]
     if missing:
         raise UserError(f"this is not the state of a Jelly Bean World: it has no '{missing[0]}'")
-    given = {name: np.asarray(packed[name]) for name in Memory._fields}
-    used, blank = given["used"], empty(rules, len(given["time"]))
+    packed_arrays = {name: np.asarray(packed[name]) for name in Memory._fields}
+    used, blank = packed_arrays["used"], empty_memory(rules, len(packed_arrays["time"]))
     arrays = {}
-    for name, array in given.items():
+    for name, array in packed_arrays.items():
         expected = getattr(blank, name)
         shape = (int(used[:, POOLS[name]].sum()),) if name in POOLS else expected.shape
         if array.shape != shape or array.dtype != expected.dtype:
@@ -170,7 +170,7 @@ def _by_lane(pool: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 def _sound(memory: Memory, rules: JellyBean, lane: int) -> bool:
     """Whether all indices are inside their pools: kernels do not check."""
-    rows, slots, patches, codes, deleted_at, longest = memory.used[lane]
+    rows, slots, patches, codes, deleted_at, max_row = memory.used[lane]
     row_start, row_count, row_room = (of[lane, :rows] for of in (memory.row_start, memory.row_count, memory.row_room))
     start, count, room, since = (
         of[lane, :patches]
@@ -182,7 +182,7 @@ def _sound(memory: Memory, rules: JellyBean, lane: int) -> bool:
     return bool(
         0 < memory.rng[lane] < MODULUS
         and (np.diff(memory.row_y[lane, :rows].astype(np.int64)) > 0).all()
-        and ((row_start >= 0) & (row_count > 0) & (row_count <= row_room) & (row_count <= longest)).all()
+        and ((row_start >= 0) & (row_count > 0) & (row_count <= row_room) & (row_count <= max_row)).all()
         and (row_start.astype(np.int64) + row_room <= slots).all()
         and sorted(np.concatenate([[], *lists]).tolist()) == list(range(patches))
         and ((start >= 0) & (count >= 0) & (count <= room) & (room <= rules.patch_size**2)).all()

@@ -40,8 +40,8 @@ def world_picture(
     """
     left, bottom = (worlds.places[lane] - radius).tolist()
     side = 2 * radius + 1
-    codes, known = worlds.terrain(lane, left, bottom, side, side)
-    cells = np.array([UNKNOWN, PROVISIONAL, FLOOR], np.uint8)[known]
+    codes, certainty = worlds.terrain(lane, left, bottom, side, side)
+    cells = np.array([UNKNOWN, PROVISIONAL, FLOOR], np.uint8)[certainty]
     walked = np.asarray(path, np.int64).reshape(-1, 2) - (left, bottom)
     walked = walked[((walked >= 0) & (walked < side)).all(axis=1)]
     cells[walked[:, 0], walked[:, 1]] = PATH

@@ -39,7 +39,7 @@ class JellyBeanWorlds:
             warnings.warn("seed 0 is the same Jelly Bean World as seed 1", stacklevel=2)
         self._prepare(rules, len(seeds), threads)
         everyone = np.ones(len(seeds), bool)
-        self._memory = memories.with_room(memories.empty(rules, len(seeds)), rules, everyone)
+        self._memory = memories.with_room(memories.empty_memory(rules, len(seeds)), rules, everyone)
         self._memory.rng[:] = [seeded(int(seed)) for seed in seeds]
         self._make_terrain(list(range(len(seeds))), FIRST_TIMES * rules.iterations)
         look(self._memory, self._sight, rules.patch_size, self.views)
@@ -144,18 +144,18 @@ class JellyBeanWorlds:
         size, memory = self.rules.patch_size, self._memory
         first_x, first_y = left // size, bottom // size
         across, up = (left + width - 1) // size - first_x + 1, (bottom + height - 1) // size - first_y + 1
-        codes, known = np.zeros((2, across * size, up * size), np.uint8)
+        codes, certainty = np.zeros((2, across * size, up * size), np.uint8)
         for i, j in np.ndindex(across, up):
             patch = find(memory, lane, first_x + i, first_y + j)
             if patch >= 0:
                 kinds, x, y = memories.items(memory, self.rules, lane, patch, collected)
                 codes[i * size + x, j * size + y] = 1 + kinds
-                known[i * size : (i + 1) * size, j * size : (j + 1) * size] = 1 + memory.patch_fixed[lane, patch]
+                certainty[i * size : (i + 1) * size, j * size : (j + 1) * size] = 1 + memory.patch_fixed[lane, patch]
         part = (
             slice(left - first_x * size, left - first_x * size + width),
             slice(bottom - first_y * size, bottom - first_y * size + height),
         )
-        return codes[part], known[part]
+        return codes[part], certainty[part]
 
     def state(self) -> dict[str, np.ndarray]:
         """The full state as plain arrays."""

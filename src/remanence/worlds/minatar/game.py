@@ -126,7 +126,7 @@ def settled(tree: Any) -> Any:
     hundred cells. It never duplicates a reduction: this trivial one is a fusion barrier, and makes a step several times faster.
     """
 
-    def settle(leaf: Array) -> Array:
+    def barrier(leaf: Array) -> Array:
         return union(jnp.where(jnp.arange(2) == 0, leaf[..., None], leaf.dtype.type(0)))
 
-    return jax.tree.map(settle, tree)
+    return jax.tree.map(barrier, tree)

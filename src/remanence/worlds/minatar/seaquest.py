@@ -32,7 +32,7 @@ MOVE, FASTEST = 5, 2  # pauses between two moves of enemies: initial and minimum
 DIVER_MOVE = 5
 COOLDOWN = 5  # steps between two shots
 RELOAD = 10  # pauses between two shots of an enemy
-CREW = 6  # divers at most
+MAX_DIVERS = 6  # divers at most
 NOWHERE = -1  # the column of a bullet that does not exist
 
 # Largest numbers of objects. An enemy crosses the board in 10 · (pauses + 1) steps: 60 at first, when one spawns every 20
@@ -185,7 +185,7 @@ class Seaquest:
         below = state.y > 0
         arrives = ~below & ~state.surfaced
         home = arrives & (state.aboard != 0)
-        full = home & (state.aboard == CREW)
+        full = home & (state.aboard == MAX_DIVERS)
         harder = home & ((state.enemy_every > 1) | (state.move_every > FASTEST)) & self.ramping
         faster = harder & (state.move_every > FASTEST) & (state.level % 2 == 1)
         after = state._replace(
@@ -202,7 +202,7 @@ class Seaquest:
     def board(self, state: SeaquestState) -> Array:
         shots, divers, enemies = state.shots, state.divers, state.enemies
         air = jnp.maximum(state.oxygen, 0) * 10 // OXYGEN
-        crew = jnp.maximum(state.aboard, 0)
+        aboard = jnp.maximum(state.aboard, 0)
         bottom = jnp.arange(SIZE) == EDGE
         back = jnp.where(state.rightward, state.x - 1, state.x + 1)
         flying = (enemies.bullet >= 0) & (enemies.bullet <= EDGE)
@@ -215,7 +215,7 @@ class Seaquest:
             at(enemies.x, enemies.y, enemies.there & ~enemies.shoots),
             at(enemies.x, enemies.y, enemies.there & enemies.shoots),
             jnp.where(bottom, bit(air) - 1, 0),
-            jnp.where(bottom, (bit(crew) - 1) << (EDGE - crew), 0),
+            jnp.where(bottom, (bit(aboard) - 1) << (EDGE - aboard), 0),
             at(divers.x, divers.y, divers.there),
         )
 
@@ -298,7 +298,7 @@ def _divers_swim(state: SeaquestState) -> SeaquestState:
     meets = divers.there & (divers.y == state.y) & ((divers.x == state.x) | (ahead == state.x))
     youngest = jnp.arange(DIVERS) == state.last_diver
     before = jnp.any(meets & youngest) & ~youngest  # another one is first
-    comes = meets & (state.aboard + before < CREW)
+    comes = meets & (state.aboard + before < MAX_DIVERS)
     after = divers._replace(
         there=divers.there & ~comes & _inside(ahead),
         x=clip(ahead),

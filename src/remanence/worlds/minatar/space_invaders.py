@@ -52,12 +52,12 @@ class SpaceInvaders:
 
     def begin(self, draws: SpaceInvadersDraws) -> SpaceInvadersState:
         del draws
-        empty = jnp.zeros(SIZE, jnp.int32)
+        no_shots = jnp.zeros(SIZE, jnp.int32)
         return SpaceInvadersState(
             cannon=jnp.int32(5),
             aliens=jnp.asarray(BLOCK, jnp.int32),
-            shots=empty,
-            bombs=empty,
+            shots=no_shots,
+            bombs=no_shots,
             rightward=jnp.bool_(False),
             interval=jnp.int32(SLOWEST),
             march=jnp.int32(SLOWEST),

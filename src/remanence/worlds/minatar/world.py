@@ -155,8 +155,8 @@ class MinAtarGames(World):
 
     def observe(self, state: MinAtarState, task: Array) -> Array:
         boards = [
-            _padded(game.board(own), self.observation.shape[-1])
-            for game, own in zip(self.rules, state.game, strict=True)
+            _padded(game.board(game_state), self.observation.shape[-1])
+            for game, game_state in zip(self.rules, state.game, strict=True)
         ]
         seen = boards[0]
         for number, board in enumerate(boards[1:], start=1):

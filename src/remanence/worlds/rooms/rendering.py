@@ -1,4 +1,4 @@
-"""Rooms as pictures and text, for people to look at."""
+"""Renders rooms as images and text."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ HEADINGS = ">v<^"
 
 
 def rooms_picture(rooms: Rooms, state: RoomsState, pixels: int = 16) -> np.ndarray:
-    """[height · pixels, width · pixels, 3] rooms from above, RGB, uint8; `state` is that of one lane.
+    """[height · pixels, width · pixels, 3] a top view, RGB, uint8; `state` is the state of one lane.
 
-    Floor black, walls grey, goals green, items discs of their colour; the agent is a red triangle that points where it looks.
+    Floor is black, walls are grey, goals green, items discs of their colour; the agent is a red triangle that points forwards.
     """
     picture = np.zeros((rooms.height * pixels, rooms.width * pixels, 3), np.uint8)
     across = (np.arange(pixels) + 0.5) / pixels * 2 - 1  # the middle of each pixel, from −1 to 1

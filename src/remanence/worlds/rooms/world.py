@@ -234,14 +234,14 @@ class Rooms(World):
         """[view, view, 3] the agent's view as Minigrid's numbers of type, color and state, uint8."""
         return self._look(state, self._tables.symbols, EMPTY)
 
-    def _look(self, state: RoomsState, views: np.ndarray, empty: np.ndarray) -> Array:
+    def _look(self, state: RoomsState, views: np.ndarray, without_items: np.ndarray) -> Array:
         """The agent's view, with `empty` in place of collected items."""
         view = jnp.asarray(views)[state.cell, state.direction]
         if not self.num_items:
             return view
         item = jnp.asarray(self._tables.items_in_view)[state.cell, state.direction]
         unchanged = state.items.at[item].get(mode="fill", fill_value=True)  # [view, view]
-        return jnp.where(unchanged[..., None], view, jnp.asarray(empty))
+        return jnp.where(unchanged[..., None], view, jnp.asarray(without_items))
 
     @cached_property
     def _tables(self) -> _Tables:

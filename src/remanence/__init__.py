@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from remanence.core import backend
 
 if TYPE_CHECKING:
-    from remanence.agents.configs import DQN, PTDQN, PTQ, Q, Random
-    from remanence.core.types import Episodes
+    from remanence.agents.configs import DQN, PTDQN, PTQ, PTTD, TD, DeepPTTD, DeepTD, Q, Random
+    from remanence.core.types import Episodes, Steps
     from remanence.gym.policy import Policy, load_policy
     from remanence.live_env import live, load_results
     from remanence.streams import Drift, Stationary, Switches
@@ -22,20 +22,25 @@ __version__ = "0.2.0"
 _ELSEWHERE = {
     **dict.fromkeys(("live", "load_results"), "live_env"),
     **dict.fromkeys(("Drift", "Stationary", "Switches"), "streams"),
-    **dict.fromkeys(("DQN", "PTDQN", "Q", "PTQ", "Random"), "agents.configs"),
+    **dict.fromkeys(("TD", "PTTD", "DeepTD", "DeepPTTD", "Q", "PTQ", "DQN", "PTDQN", "Random"), "agents.configs"),
     **dict.fromkeys(("Policy", "load_policy"), "gym.policy"),
-    "Episodes": "core.types",
+    **dict.fromkeys(("Episodes", "Steps"), "core.types"),
 }
 __all__ = [
     "DQN",
     "PTDQN",
     "PTQ",
+    "PTTD",
+    "TD",
+    "DeepPTTD",
+    "DeepTD",
     "Drift",
     "Episodes",
     "Policy",
     "Q",
     "Random",
     "Stationary",
+    "Steps",
     "Switches",
     "live",
     "load_policy",

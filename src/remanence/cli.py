@@ -428,7 +428,3 @@ def _sweep_stage(
     console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")
     name = experiment.sweep_of or experiment.name
     return sweep(name, preset, plan, experiment.primary_metrics, seeds, out, console, execution)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

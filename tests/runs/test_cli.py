@@ -215,5 +215,5 @@ def test_full_disk_is_one_clear_line(
 
 
 def test_module_runs_as_a_command_and_bad_usage_exits_with_2() -> None:
-    call = [sys.executable, "-m", "remanence.cli", "run"]
+    call = [sys.executable, "-m", "remanence", "run"]
     assert subprocess.run(call, capture_output=True, check=False).returncode == 2

@@ -64,8 +64,9 @@ ALLOWED_ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 PROSE = re.compile(
     r"\b(rhythms?|turn_page|taking_part|NOBODY|nobody to live|_labour|cargo|fulfil|Whereabouts|side_by_side|carry_out"
-    r"|as_they_finish|crew|guests?|company|tally|resting|brightest|timetables?|recipes?|born|luck|begins? anew|starts? anew|computed anew"
-    r"|what became of|who lives|as long as as many|so many (?:steps|lanes|tasks|episodes|seconds|patches|windows))\b",
+    r"|as_they_finish|crew|guests?|company|tally|resting|brightest|timetables?|recipes?|born|luck|begins? anew"
+    r"|starts? anew|computed anew|what became of|who lives|as long as as many"
+    r"|so many (?:steps|lanes|tasks|episodes|seconds|patches|windows))\b",
     re.IGNORECASE,
 )
 
@@ -86,7 +87,9 @@ def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 if root(value) not in ALLOWED_ATTRIBUTES.get(name, ()):
                     yield name, line
             case ast.Dict(keys=keys):
-                yield from ((key.value, key.lineno) for key in keys if is_text(key))
+                yield from (
+                    (str(key.value), key.lineno) for key in keys if isinstance(key, ast.Constant) and is_text(key)
+                )
 
 
 def root(node: ast.AST) -> str | None:

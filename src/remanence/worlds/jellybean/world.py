@@ -54,7 +54,7 @@ class JellyBeanWorlds:
         self.collected_now = np.zeros(lanes, np.uint8)
         self._sight = blank_sight(rules, lanes)
         self._energy, self._colours = energy(rules), rules.colours
-        self._workspacees = [workspace(rules) for _ in range(min(threads, lanes))]
+        self._workspaces = [workspace(rules) for _ in range(min(threads, lanes))]
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
 
     @property
@@ -121,11 +121,11 @@ class JellyBeanWorlds:
 
     def _make_terrain(self, lanes: list[int], iterations: int) -> None:
         """Generates the terrain these lanes wait for."""
-        shares = min(len(self._workspacees), len(lanes))
+        shares = min(len(self._workspaces), len(lanes))
 
         def work(share: int) -> None:
             for lane in lanes[share::shares]:
-                make_terrain(self._memory, lane, self._sight.ahead, iterations, self._energy, self._workspacees[share])
+                make_terrain(self._memory, lane, self._sight.ahead, iterations, self._energy, self._workspaces[share])
 
         if self._pool and shares > 1:
             list(self._pool.map(work, range(shares)))

@@ -37,9 +37,8 @@ LARGEST = "largest_value"
 
 def distance(weights: Any, start: Any) -> Array:
     """½ ‖w − w₀‖²."""
-    return 0.5 * sum(
-        jnp.sum((w - s) ** 2) for w, s in zip(jax.tree.leaves(weights), jax.tree.leaves(start), strict=True)
-    )
+    squares = jax.tree.map(lambda w, s: jnp.sum((w - s) ** 2), weights, start)
+    return 0.5 * jnp.sum(jnp.stack(jax.tree.leaves(squares)))
 
 
 def trained(config: DQN) -> DeepState:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -79,6 +80,11 @@ def arrows() -> dict[tuple[str, str], list[str]]:
 def test_every_module_has_a_room() -> None:
     there = {path.name.removesuffix(".py") for path in PACKAGE.iterdir() if path.suffix == ".py" or path.is_dir()}
     assert there - FRONT - {"py.typed", "__pycache__"} <= set(PLAN)
+
+
+def test_the_drawing_shows_every_room() -> None:
+    drawing = (PACKAGE.parents[1] / "docs" / "images" / "architecture.svg").read_text(encoding="utf-8")
+    assert sorted(re.findall(r'class="name"[^>]*>(\w+)<', drawing)) == sorted(PLAN)
 
 
 def test_the_plan_has_no_circle() -> None:

@@ -192,12 +192,12 @@ def same(left: Any, right: Any) -> bool:
     return all(jax.tree.leaves(jax.tree.map(np.array_equal, left, right)))
 
 
-def test_continual_form_with_the_stream_s_rhythm_is_the_semi_continual_one() -> None:
+def test_continual_with_the_interval_of_the_stream_is_semi_continual() -> None:
     """λ = 0 and k = task length (paper, §6), bitwise."""
     hypers = Hypers(permanent_lr=0.05, transient_lr=0.5, decay=0.0)
-    boundaries_known, untold = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SEGMENT_LENGTH)), hypers)
-    assert same(boundaries_known.record, untold.record)
-    assert boundaries_known.record["maps"]["permanent"][:, -1].any()
+    known, unknown = live(SEMI, hypers, boundaries_known=True), live(pt(Episodes(SEGMENT_LENGTH)), hypers)
+    assert same(known.record, unknown.record)
+    assert known.record["maps"]["permanent"][:, -1].any()
 
 
 def test_without_permanent_steps_and_decay_it_is_q_learning() -> None:

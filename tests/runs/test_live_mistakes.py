@@ -141,7 +141,7 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.Q(epsilon=2.0), "epsilon must be in"),
         (lambda: remanence.DQN(batch=0), "batch must be at least 1"),
         (lambda: remanence.DQN(hidden=(0,)), "at least one unit"),
-        (lambda: remanence.PTDQN(consolidate_every=10), "fill no batch"),
+        (lambda: remanence.PTDQN(consolidate_every=10), "do not fill a batch"),
         (lambda: remanence.Switches(values=[1]), "give both"),
         (lambda: remanence.Drift(set_parameter, 0.0, float("nan"), steps=3), "cannot drift"),
         (lambda: quiet("DQN", Script, 10, seeds=0), "at least one seed"),

@@ -1,4 +1,4 @@
-"""The loop and its lanes: reproducible, independent of how a run is cut, and equal to a plain re-telling in NumPy."""
+"""The loop and its lanes: reproducible, independent of how a run is cut, and equal to a plain simulation in NumPy."""
 
 from __future__ import annotations
 
@@ -63,17 +63,17 @@ RATES = [
 ]
 LEARNING = [Hypers(lr=lr) for lr in (0.1, 0.3, 0.5, 0.3, 0.7)]
 
-# --- The oracle: lives told again in NumPy, in double precision, from the documented keys alone -----------------------------
+# --- The oracle: the same lives in NumPy, in double precision, from the documented keys -----------------------------
 
 
 @dataclass
-class TaskObs:
-    """What the oracle says of one life; every curve has one entry per episode."""
+class Simulated:
+    """The results of one life by the oracle; every curve has one entry per episode."""
 
     curves: dict[str, np.ndarray]
     steps: int
     consolidations: int
-    lost: int
+    dropped: int
 
 
 def actions_of(seed: int, count: int = 2_500) -> list[int]:
@@ -104,7 +104,7 @@ def visit_weights() -> np.ndarray:
     return visits.ravel() / visits.sum()
 
 
-def relive(
+def simulate(
     seed: int,
     phi: np.ndarray,
     lr: Any,
@@ -112,12 +112,12 @@ def relive(
     decay: Any = 0.0,
     consolidate_every: Duration | None = None,
     buffer: int | None = None,
-) -> TaskObs:
-    """A life of PT-TD with features `phi`; of TD if there is no permanent step size (with a period: reset)."""
+) -> Simulated:
+    """A life of PT-TD with features `phi`; of TD if there is no permanent step size (with `consolidate_every`: reset)."""
     actions = iter(actions_of(seed))
     permanent, transient = np.zeros((2, phi.shape[1]))
     visited: deque[int] = deque(maxlen=buffer)
-    boundaries_known = TaskObs({}, steps=0, consolidations=0, lost=0)
+    simulated = Simulated({}, steps=0, consolidations=0, dropped=0)
     since = 0  # states seen since the last consolidation
     rows: list[dict[str, Any]] = []
     inner = ~np.isin(np.arange(25), [0, 4, 20, 24])  # goals count as points without error, whatever is believed of them
@@ -129,8 +129,8 @@ def relive(
             for s in visited:
                 permanent = permanent + permanent_lr * (target[s] - phi[s] @ permanent) * phi[s]
         transient = decay * transient
-        boundaries_known.consolidations += 1
-        boundaries_known.lost += since - len(visited)
+        simulated.consolidations += 1
+        simulated.dropped += since - len(visited)
         visited.clear()
         since = 0
 
@@ -141,8 +141,8 @@ def relive(
         while cell not in goals:
             if (
                 isinstance(consolidate_every, Steps)
-                and boundaries_known.steps
-                and boundaries_known.steps % consolidate_every.count == 0
+                and simulated.steps
+                and simulated.steps % consolidate_every.count == 0
             ):
                 consolidate()
             to = brute_force_step(*cell, next(actions))
@@ -150,7 +150,7 @@ def relive(
             bootstrap = 0.0 if to in goals else 0.9 * value[5 * to[0] + to[1]]
             transient = transient + lr * (goals.get(to, 0.0) + bootstrap - value[s]) * phi[s]
             visited.append(s)
-            cell, length, since, boundaries_known.steps = to, length + 1, since + 1, boundaries_known.steps + 1
+            cell, length, since, simulated.steps = to, length + 1, since + 1, simulated.steps + 1
 
         value, kept = phi @ (permanent + transient), phi @ (transient if permanent_lr is None else permanent)
         errors = np.delete(inner * (kept - true_values()) ** 2, task_id, axis=0).mean(axis=1)
@@ -171,55 +171,55 @@ def relive(
         over = episode + 1 == SEGMENT_LENGTH * SEGMENTS
         if isinstance(consolidate_every, Episodes) and (episode + 1) % consolidate_every.count == 0 and not over:
             consolidate()
-    boundaries_known.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
-    return boundaries_known
+    simulated.curves = {name: np.array([row[name] for row in rows]) for name in rows[0]}
+    return simulated
 
 
-def assert_retold(record: dict[str, np.ndarray], boundaries_known: list[TaskObs]) -> None:
-    for name in boundaries_known[0].curves:
-        expected = np.array([one.curves[name] for one in boundaries_known])
+def assert_matches(record: dict[str, np.ndarray], simulated: list[Simulated]) -> None:
+    for name in simulated[0].curves:
+        expected = np.array([one.curves[name] for one in simulated])
         np.testing.assert_allclose(record[name], expected, rtol=1e-4, atol=2e-6, err_msg=name)
 
 
-def test_td_lives_as_retold_in_numpy() -> None:
+def test_td_equals_the_numpy_simulation() -> None:
     outcome = live(TD, LEARNING)
-    boundaries_known = [relive(seed, np.eye(25), hypers.lr) for seed, hypers in zip(SEEDS, LEARNING, strict=True)]
-    assert_retold(outcome.record, boundaries_known)
-    assert outcome.steps.tolist() == [one.steps for one in boundaries_known]
+    simulated = [simulate(seed, np.eye(25), hypers.lr) for seed, hypers in zip(SEEDS, LEARNING, strict=True)]
+    assert_matches(outcome.record, simulated)
+    assert outcome.steps.tolist() == [one.steps for one in simulated]
     assert outcome.samples_dropped.tolist() == [0] * len(SEEDS)
 
 
-def test_td_with_reset_lives_as_retold_in_numpy() -> None:
+def test_td_with_reset_equals_the_numpy_simulation() -> None:
     outcome = live(TD_RESET, LEARNING)
-    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
-    assert_retold(outcome.record, [again(seed, lr=h.lr) for seed, h in zip(SEEDS, LEARNING, strict=True)])
+    again = partial(simulate, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
+    assert_matches(outcome.record, [again(seed, lr=h.lr) for seed, h in zip(SEEDS, LEARNING, strict=True)])
 
 
-def test_pt_td_lives_as_retold_in_numpy() -> None:
+def test_pt_td_equals_the_numpy_simulation() -> None:
     """Consolidation at switches, five lanes with step sizes and decays of their own."""
     outcome = live(pt(consolidate_every=AT_SWITCH), RATES)
-    again = partial(relive, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
-    boundaries_known = [
+    again = partial(simulate, phi=np.eye(25), consolidate_every=Episodes(SEGMENT_LENGTH))
+    simulated = [
         again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
         for s, h in zip(SEEDS, RATES, strict=True)
     ]
-    assert_retold(outcome.record, boundaries_known)
-    assert {one.consolidations for one in boundaries_known} == {SEGMENTS - 1}
+    assert_matches(outcome.record, simulated)
+    assert {one.consolidations for one in simulated} == {SEGMENTS - 1}
     assert outcome.samples_dropped.tolist() == [0] * len(SEEDS)
 
 
-def test_linear_pt_td_by_steps_lives_as_retold_in_numpy() -> None:
+def test_linear_pt_td_by_steps_equals_the_numpy_simulation() -> None:
     """Consolidation in the middle of episodes, from a buffer that is too small."""
     outcome = live(PT_BY_STEPS, RATES)
     phi = np.concatenate([np.eye(5).repeat(5, axis=0), np.tile(np.eye(5), (5, 1))], axis=1)  # row, then column
-    again = partial(relive, phi=phi, consolidate_every=Steps(STEP_PERIOD), buffer=STEP_BUFFER)
-    boundaries_known = [
+    again = partial(simulate, phi=phi, consolidate_every=Steps(STEP_PERIOD), buffer=STEP_BUFFER)
+    simulated = [
         again(s, lr=h.transient_lr, permanent_lr=h.permanent_lr, decay=h.decay)
         for s, h in zip(SEEDS, RATES, strict=True)
     ]
-    assert_retold(outcome.record, boundaries_known)
-    assert outcome.agents[1].tolist() == [one.consolidations for one in boundaries_known]
-    assert outcome.samples_dropped.tolist() == [one.lost for one in boundaries_known]
+    assert_matches(outcome.record, simulated)
+    assert outcome.agents[1].tolist() == [one.consolidations for one in simulated]
+    assert outcome.samples_dropped.tolist() == [one.dropped for one in simulated]
 
 
 # --- Lanes -----------------------------------------------------------------------------------------------------------------

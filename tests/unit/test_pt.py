@@ -274,13 +274,13 @@ RATES = [
 ]
 
 
-def test_untold_agent_of_the_right_rhythm_lives_like_one_that_is_told() -> None:
-    """k = span of the tasks and λ = 0 is Algorithm 1: bitwise, whatever the length of a round."""
-    boundaries_known = live(pt(consolidate_every=AT_SWITCH), RATES)
-    untold = live(pt(consolidate_every=Episodes(SEGMENT_LENGTH)), RATES, boundaries_known=False, round_steps=3)
-    assert_same_record(boundaries_known.record, untold.record)
-    assert same(boundaries_known.steps, untold.steps)
-    assert boundaries_known.record["permanent"][:, -1].any()
+def test_consolidating_at_known_boundaries_equals_the_same_fixed_interval() -> None:
+    """k = task length and λ = 0 is Algorithm 1: bitwise, whatever the length of a round."""
+    known = live(pt(consolidate_every=AT_SWITCH), RATES)
+    unknown = live(pt(consolidate_every=Episodes(SEGMENT_LENGTH)), RATES, boundaries_known=False, round_steps=3)
+    assert_same_record(known.record, unknown.record)
+    assert same(known.steps, unknown.steps)
+    assert known.record["permanent"][:, -1].any()
 
 
 def test_permanent_part_moves_at_switches_only() -> None:

@@ -105,7 +105,9 @@ def test_diverged_lane_is_named_and_left_out(tmp_path: Path) -> None:
     areas = {name: auc(results, name, "error") for name in ("A", "B")}
     finding = claims.lower(results, "A", "B", areas, "AUC")
     assert finding.verdict == claims.UNDECIDED
-    assert finding.evidence == ("AUC: A − B = -1.0000 (one seed gives no interval) (1 seeds left out: a lane diverged)")
+    assert finding.evidence == (
+        "AUC: A − B = -1.0000 (one seed gives no interval) (1 seeds left out: an agent diverged)"
+    )
     json.dumps(summarise(results), allow_nan=False)  # one seed left: no interval, and still valid JSON
 
 

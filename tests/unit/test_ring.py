@@ -28,12 +28,12 @@ def item(number: int) -> dict[str, np.ndarray]:
 
 def write_down(notes: tuple[Array, Array], item: dict[str, Array], valid: Array) -> tuple[Array, Array]:
     """An `update` that keeps a list of what it was shown."""
-    page, length = notes
-    return page.at[jnp.where(valid, length, page.shape[0])].set(item["number"], mode="drop"), length + valid
+    items, length = notes
+    return items.at[jnp.where(valid, length, items.shape[0])].set(item["number"], mode="drop"), length + valid
 
 
 @jax.jit
-def listed(ring: Ring) -> tuple[Array, Array]:
+def contents(ring: Ring) -> tuple[Array, Array]:
     return rings.fold(write_down, (jnp.zeros(rings.capacity(ring), jnp.int32), jnp.int32(0)), ring, True)
 
 
@@ -52,8 +52,8 @@ def test_ring_is_a_deque(capacity: int, events: list[Any]) -> None:
             dropped += len(model) == capacity
             model.append(number)
 
-    page, length = listed(ring)
-    assert page[: int(length)].tolist() == list(model)
+    items, length = contents(ring)
+    assert items[: int(length)].tolist() == list(model)
     assert int(size(ring)) == len(model)
     assert int(overwritten(ring)) == dropped
     for age, number in enumerate(model):
@@ -89,10 +89,10 @@ def test_each_lane_folds_its_own_items_only() -> None:
         lanes.append(ring)
     together = jax.tree.map(lambda *leaves: jnp.stack(leaves), *lanes)
 
-    windows, lengths = jax.vmap(listed, axis_name=LANES)(together)
+    items, lengths = jax.vmap(contents, axis_name=LANES)(together)
     assert lengths.tolist() == [0, 2, 4]
-    assert windows[1, :2].tolist() == [21, 22]
-    assert windows[2].tolist() == [74, 75, 76, 77]
+    assert items[1, :2].tolist() == [21, 22]
+    assert items[2].tolist() == [74, 75, 76, 77]
 
 
 def test_lanes_are_told_which_readings_are_not_theirs() -> None:

@@ -64,9 +64,8 @@ ALLOWED_ATTRIBUTES: dict[str, tuple[str, ...]] = {
 
 PROSE = re.compile(
     r"\b(rhythms?|turn_page|taking_part|NOBODY|nobody to live|_labour|cargo|fulfil|Whereabouts|side_by_side|carry_out"
-    r"|as_they_finish|crew|guests?|company|tally|resting|brightest|timetables?|recipes?|born|luck|begins? anew"
-    r"|starts? anew|computed anew|what became of|who lives|as long as as many"
-    r"|so many (?:steps|lanes|tasks|episodes|seconds|patches|windows))\b",
+    r"|as_they_finish|crew|guests?|company|tally|resting|brightest|timetables?|recipes?|born|luck|begins? anew|starts? anew"
+    r"|computed anew|what became of|who lives|as long as as many|so many (?:steps|lanes|tasks|episodes|seconds|patches|windows))\b",
     re.IGNORECASE,
 )
 
@@ -87,9 +86,9 @@ def names(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 if root(value) not in ALLOWED_ATTRIBUTES.get(name, ()):
                     yield name, line
             case ast.Dict(keys=keys):
-                yield from (
-                    (str(key.value), key.lineno) for key in keys if isinstance(key, ast.Constant) and is_text(key)
-                )
+                for key in keys:
+                    if isinstance(key, ast.Constant) and isinstance(key.value, str):
+                        yield key.value, key.lineno
 
 
 def root(node: ast.AST) -> str | None:
@@ -97,10 +96,6 @@ def root(node: ast.AST) -> str | None:
     while isinstance(node, ast.Attribute | ast.Call):
         node = node.value if isinstance(node, ast.Attribute) else node.func
     return node.id if isinstance(node, ast.Name) else None
-
-
-def is_text(node: ast.AST | None) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def old_names(source: str, path: str) -> list[str]:

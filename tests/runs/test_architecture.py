@@ -63,7 +63,7 @@ def test_from_live_to_a_step_of_the_environment(monkeypatch: pytest.MonkeyPatch)
     stepped: list[Call] = []
 
     def call(name: str, *arguments: Any) -> Any:
-        if name == "remanence_own_step" and not compiled:
+        if name == "remanence_gym_step" and not compiled:
             caller = stack(sys._current_frames()[threading.main_thread().ident or 0])
             compiled.extend(caller[: caller.index(("live_env.py", "_watched")) + 1])
             compiled.extend(stack())

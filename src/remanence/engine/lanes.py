@@ -134,7 +134,9 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
     def every_lane(function: Callable, *arguments: Any) -> Any:
         return jax.vmap(partial(function, config), axis_name=LANES)(*arguments)
 
-    def play_round(carry: Carry) -> Carry:
+    def play_round(state: tuple[Carry, Array]) -> tuple[Carry, Array]:
+        carry, played = state
+
         def step(life: Life, _: None) -> tuple[Life, None]:
             return every_lane(lives.step, hypers, life), None
 
@@ -147,7 +149,7 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
             carry.record,
             measured,
         )
-        return Carry(every_lane(lives.close_window, life), record)
+        return Carry(every_lane(lives.close_window, life), record), played + 1
 
     def all_wait(life: Life) -> Array:
         """Whether every lane that is not done waits to consolidate; also true when all are done."""
@@ -159,7 +161,7 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
     def play_until_all_wait(state: tuple[Carry, Array]) -> tuple[Carry, Array]:
         carry, played = jax.lax.while_loop(
             lambda state: ~all_wait(state[0].life) & (state[1] < rounds),
-            lambda state: (play_round(state[0]), state[1] + 1),
+            play_round,
             state,
         )
         # When rounds run out first, no lane consolidates: results must not depend on how a run is split into chunks.

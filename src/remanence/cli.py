@@ -385,9 +385,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parse_change(change: str) -> tuple[str, str, str]:
-    target, equals, value = change.rpartition("=")  # an agent's name may hold "=" and "."
+    target, _, value = change.rpartition("=")  # an agent's name may contain "=" and "."
     agent, dot, name = target.rpartition(".")
-    if not (equals and dot and value.strip()):
+    if not dot:
         raise UserError(f"'{change}' is not a change: write AGENT.FIELD=VALUE, as in PT-TD.transient_lr=0.1")
     return agent, name, value
 

@@ -211,9 +211,9 @@ def test_the_parts_of_a_vector_are_lives_side_by_side() -> None:
     for name, values in alone.items():
         np.testing.assert_array_equal(one[name], values)
         np.testing.assert_array_equal(two[name], values + 0.5 * (name == "reward"))
-    with pytest.raises(UserError, match="has 2 parts"):
+    with pytest.raises(UserError, match="has 2 sub-environments"):
         quiet(notebook(), vector, STEPS, seeds=3)
-    with pytest.raises(UserError, match="give seeds=2"):
+    with pytest.raises(UserError, match="use seeds=2"):
         quiet(notebook(), lambda: gymnasium.make_vec("CartPole-v1", 2), STEPS)
 
 
@@ -398,7 +398,7 @@ def test_told_switches_reset_and_heads() -> None:
     assert not np.array_equal(heads.values(obs, task=0)["value"], heads.values(obs, task=1)["value"])
     with pytest.raises(UserError, match="head for each task"):
         heads.act(obs)
-    with pytest.raises(UserError, match="does not tell"):
+    with pytest.raises(UserError, match="does not reveal"):
         quiet(remanence.DQN(reset=True), ["CartPole-v1"] * 2, remanence.Switches(every=200))
 
 

@@ -86,7 +86,9 @@ def parse(text: str, kinds: Mapping[str, type]) -> Any:
         tree = ast.parse(text.strip(), mode="eval").body
     except SyntaxError:
         return text
-    return text if isinstance(tree, ast.Name) else _evaluate(tree, text, kinds)
+    if isinstance(tree, ast.Name):
+        return float(text) if tree.id in ("nan", "inf") else text
+    return _evaluate(tree, text, kinds)
 
 
 def _evaluate(node: ast.expr, text: str, kinds: Mapping[str, type]) -> Any:

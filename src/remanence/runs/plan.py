@@ -115,7 +115,8 @@ class Plan:
         try:
             config = dataclasses.replace(old.config, **{name: value})  # type: ignore[type-var]
         except UserError as error:
-            raise UserError(f"{contender}: {error}") from error
+            where = "." if str(error).startswith(name) else ": "
+            raise UserError(f"{contender}{where}{error}") from error
         new = dataclasses.replace(old, config=config)
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
 

@@ -152,7 +152,7 @@ def test_without_its_configuration_it_is_refused_in_one_sentence(counted: Policy
     with pytest.raises(UserError, match=r"Counter is a class of your own.* load_policy\(path, agent=…\)$") as told:
         remanence.load_policy(path)
     assert "\n" not in str(told.value)
-    with pytest.raises(UserError, match="no policy saved by remanence for this agent"):
+    with pytest.raises(UserError, match="not a policy of this agent saved by remanence"):
         remanence.load_policy(path, agent=remanence.Q())
 
 
@@ -212,7 +212,7 @@ def test_what_is_no_stack_of_frames_is_refused(wrong: Any) -> None:
 def test_a_stacking_agent_takes_one_stack_and_acts_greedily() -> None:
     with pytest.raises(UserError, match=r"act takes one observation, of shape \(2, 4\); got \(5, 2, 4\)"):
         stacking().act(np.zeros((5, 2, 4)))
-    with pytest.raises(UserError, match="acts greedily here"):
+    with pytest.raises(UserError, match="can only act greedily here"):
         stacking().act(OBS[:2], greedy=False)
 
 
@@ -257,23 +257,29 @@ def _changed(content: bytes, **changes: Any) -> bytes:
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda _: b"", "no policy saved by remanence for this agent, or it is damaged"),
-        (lambda _: b"hello", "no policy saved by remanence for this agent, or it is damaged"),
-        (lambda content: content[: len(content) // 2], "no policy saved by remanence for this agent, or it is damaged"),
+        (lambda _: b"", "not a policy of this agent saved by remanence, or it is damaged"),
+        (lambda _: b"hello", "not a policy of this agent saved by remanence, or it is damaged"),
+        (
+            lambda content: content[: len(content) // 2],
+            "not a policy of this agent saved by remanence, or it is damaged",
+        ),
         (
             lambda content: content[:200] + bytes(50) + content[250:],
-            "no policy saved by remanence for this agent, or it is damaged",
+            "not a policy of this agent saved by remanence, or it is damaged",
         ),
         (lambda content: _changed(content, format=99), "another version of remanence"),
         (
             lambda content: _changed(content, config={"kind": "DQM"}),
-            "no policy saved by remanence for this agent, or it is damaged",
+            "not a policy of this agent saved by remanence, or it is damaged",
         ),
         (
             lambda content: _changed(content, config={"kind": "DQN"}),
-            "no policy saved by remanence for this agent, or it is damaged",
+            "not a policy of this agent saved by remanence, or it is damaged",
         ),
-        (lambda content: _changed(content, spaces=3), "no policy saved by remanence for this agent, or it is damaged"),
+        (
+            lambda content: _changed(content, spaces=3),
+            "not a policy of this agent saved by remanence, or it is damaged",
+        ),
     ],
 )
 def test_a_damaged_file_is_told(lived: LiveResults, tmp_path: Path, damage: Any, says: str) -> None:

@@ -209,7 +209,7 @@ def test_override_reads_any_field() -> None:
     assert plan.contenders["DQN"].config.layers == (Flatten(), Dense(8), Relu())  # type: ignore[attr-defined]
     with pytest.raises(UserError, match="unknown field of DQN 'reply': did you mean 'replay'"):
         plan.override("DQN", "reply", "5")
-    with pytest.raises(UserError, match="DQN.replay must be int; got 'many'"):
+    with pytest.raises(UserError, match=r"DQN\.replay must be int; got 'many'"):
         plan.override("DQN", "replay", "many")
 
 

@@ -192,7 +192,7 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     os.kill(int(workers[0]), signal.SIGKILL)
     _, said = together.communicate(timeout=120)
     assert together.returncode == 0, said
-    assert crash.same(load(the_run(tmp_path / "alone")), load(the_run(tmp_path / "jobs")))
+    assert crash.same(load(the_run(tmp_path / "single")), load(the_run(tmp_path / "jobs")))
 
 
 def test_a_worker_that_is_stopped_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ EXPERIMENTS = (
         },
         figures=_figures,
         claims=_claims,
-        expected="25 s",
+        expected="35 s",
         primary_metrics=(DISCOUNTED_RETURN,),
         remarks=(
             "Task boundaries are unknown to the agents; tasks switch every 50 episodes.",

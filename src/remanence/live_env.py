@@ -34,6 +34,7 @@ from remanence.results.directory import save
 from remanence.results.schema import curve_rows
 from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
+from remanence.runs.jobs import COPIES, SHARE_OF_MEMORY
 from remanence.runs.progress import messages, track
 from remanence.streams import Drift, Schedule, Stationary, Switches
 
@@ -54,8 +55,6 @@ RECORDED = (
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
-# Memory holds the state of a lane, a second copy when lanes start, and the temporaries of the program.
-COPIES, SHARE_OF_MEMORY = 3, 0.7
 
 
 @dataclass(frozen=True, repr=False)

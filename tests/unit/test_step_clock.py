@@ -1,4 +1,4 @@
-"""Lives whose clock counts steps: windows as pages, episodes that begin anew in the middle, switches that may cut them off."""
+"""Streams that count steps: windows of steps, episodes that end inside a window, switches that may truncate them."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class Interrupted(Ladder):
 
 
 def test_a_world_can_say_that_an_episode_was_cut_off() -> None:
-    """It begins anew, and counts nowhere."""
+    """The episode is truncated and counts nowhere; the next one starts."""
     stream = Stream(np.ones(1, np.float32), (0,), Steps(12), boundaries_known=True)
     outcome = Driver(LifeConfig(notebook(), Interrupted(), stream, latest_returns, window=6)).run([0.0], [0])
     assert outcome.agents[0][0, :12, 0].tolist() == [0, 1, 2] * 4

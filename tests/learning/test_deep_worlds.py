@@ -16,19 +16,10 @@ from jax import Array
 from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import separate_networks, shared_trunk, single
-from remanence.agents.dqn import (
-    REINIT,
-    Consolidation,
-    OnConsolidate,
-    Training,
-    clear_replay,
-    deep_agent,
-    dqn,
-    pt_dqn,
-    reset_all,
-)
+from remanence.agents.dqn import deep_agent
 from remanence.agents.networks import Dense, Network, Tanh, mlp, sequence
 from remanence.agents.td import CONTROL, PREDICTION
+from remanence.agents.training import DECAY, REINIT, Consolidation, OnConsolidate, Training, clear_replay, reset_all
 from remanence.core.errors import UserError
 from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.lanes import Driver
@@ -90,14 +81,15 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
     trunk, head = sequence([Dense(24, "uniform"), Tanh()], (states,)), sequence([Dense(outputs, "uniform")], (24,))
     return {
         "plain": lambda: (make(single(net), on_consolidate=clear_replay(), consolidate_every=AT_SWITCH), plain),
-        "dqn-reset": lambda: (
-            dqn(net, behaviour, np.zeros(states, bool), training, at_switch=reset_all()),
-            plain,
-        ),
         "reset": lambda: (make(single(net), on_consolidate=reset_all(), consolidate_every=AT_SWITCH), plain),
         "large-buffer": lambda: (make(single(net)), plain),
         "multihead": lambda: (
-            dqn(network(2 * outputs, states), behaviour, np.zeros(states, bool), training, clear_replay(), heads=2),
+            make(
+                single(network(2 * outputs, states)),
+                on_consolidate=clear_replay(),
+                consolidate_every=AT_SWITCH,
+                heads=2,
+            ),
             plain,
         ),
         "pt-two-heads": lambda: (
@@ -119,21 +111,18 @@ def solver(name: str, problem: Any, outputs: int, states: int, behaviour: Any) -
             pt,
         ),
         "pt-two-networks": lambda: (
-            pt_dqn(
-                net,
-                net,
-                behaviour,
-                np.zeros(states, bool),
-                training,
-                dataclasses.replace(consolidation, cache=True),
-                Episodes(40),
+            make(
+                separate_networks(net, net),
+                on_consolidate=OnConsolidate(DECAY, clear_replay=False, reset_optimizer=False),
+                consolidation=dataclasses.replace(consolidation, cache=True),
+                consolidate_every=Episodes(40),
             ),
             Hypers(permanent_lr=0.003, transient_lr=0.005, decay=0.5),
         ),
     }[name]()
 
 
-@pytest.mark.parametrize("name", ["plain", "dqn-reset", "multihead", "large-buffer", "pt-two-heads", "pt-two-networks"])
+@pytest.mark.parametrize("name", ["plain", "reset", "multihead", "large-buffer", "pt-two-heads", "pt-two-networks"])
 def test_every_deep_control_agent_solves_a_maze(name: str) -> None:
     """Two goals of +1 and −1 that swap once. In the end all know what the best action brings, to a tenth of a goal's reward, and
     what they choose costs less than a tenth of what random actions do, by the values of value iteration.

@@ -17,6 +17,7 @@ from one_group import PLAN, after, assert_as_undisturbed, driver, events, go, ne
 from remanence.agents.base import hypers_of
 from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
+from remanence.engine.lanes import Batch
 from remanence.runs.checkpoints import Checkpoints, _manifest_checksum
 from remanence.runs.jobs import cut, lanes_of_run, lanes_that_fit
 from remanence.runs.worker import GroupJob
@@ -161,7 +162,7 @@ def test_groups_are_cut_by_number_and_by_memory(monkeypatch: pytest.MonkeyPatch)
     assert [group.number for group in groups] == [0, 1, 2]
     assert lanes_that_fit(PLAN, programs) > 1000
     per_lane = driver().bytes_per_lane(hypers_of(PLAN.contenders["PT-DQN"].config))
-    state = driver().begin([hypers_of(PLAN.contenders["PT-DQN"].config)] * 2, [0, 1])
+    state = Batch(driver(), [hypers_of(PLAN.contenders["PT-DQN"].config)] * 2, [0, 1])
     state.advance()
     held = sum(array.nbytes for name, array in state.state().items() if name.startswith("life"))
     assert per_lane == pytest.approx(held / 2, rel=0.01)

@@ -16,7 +16,7 @@ from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Steps
-from remanence.engine.lanes import Driver, Outcome
+from remanence.engine.lanes import Batch, Driver, Outcome
 from remanence.engine.life import LifeConfig, ProbeInput
 from remanence.experiments import figure5_jellybean as figure5
 from remanence.experiments import get
@@ -100,14 +100,14 @@ def test_lanes_that_wait_stay_where_they_are(lived: Outcome) -> None:
 def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, tmp_path: Path) -> None:
     """Through files, after every chunk."""
     program, finished, kept = driver(), {}, Checkpoints(tmp_path, {})
-    batch = program.begin([0.0] * 3, [5, 6, 7])
+    batch = Batch(program, [0.0] * 3, [5, 6, 7])
     while not batch.done:
         finished |= batch.advance()
         if not batch.done:
             kept.save(batch.state())
             state = kept.newest(pytest.fail)
             assert state is not None
-            batch = program.begin([0.0] * 3, [5, 6, 7])
+            batch = Batch(program, [0.0] * 3, [5, 6, 7])
             batch.restore(state)
     assert same(lived, jax.tree.map(lambda *leaves: np.stack(leaves), *(finished[lane] for lane in range(3))))
 

@@ -17,20 +17,11 @@ from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents import ring as rings
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
-from remanence.agents.dqn import (
-    DECAY,
-    KEEP,
-    REINIT,
-    Consolidation,
-    DeepState,
-    OnConsolidate,
-    Renewal,
-    Training,
-    deep_agent,
-)
+from remanence.agents.dqn import DeepState, deep_agent
 from remanence.agents.networks import Dense, Tanh, mlp, precomputed_inputs, sequence, stacked
 from remanence.agents.replay import draw
 from remanence.agents.td import CONTROL, PREDICTION
+from remanence.agents.training import DECAY, KEEP, REINIT, Consolidation, OnConsolidate, Renewal, Training
 from remanence.core.errors import UserError
 from remanence.core.masking import LANES
 from remanence.core.prng import make_key

@@ -12,17 +12,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from remanence.agents import ring as rings
-from remanence.agents.replay import IMPLICIT, SEPARATE, Frame, Replay, codec, draw, draw_distinct, make_replay
+from remanence.agents.replay import IMPLICIT, SEPARATE, Frame, Replay, codec, draw, draw_distinct
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 
 CAPACITY, SHAPE = 7, (2, 3)
 
 
+class Compiled(Replay):
+    """A replay buffer whose functions are compiled once."""
+
+    add = jax.jit(Replay.add, static_argnums=0)
+    read = jax.jit(Replay.read, static_argnums=0)
+
+
 @cache
 def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Replay:
-    """A replay buffer whose functions are compiled once for all examples."""
-    replay = make_replay(
+    """One buffer for all examples."""
+    return Compiled(
         np.zeros(SHAPE, dtype),
         {"number": np.int32(0)},
         capacity,
@@ -30,7 +37,6 @@ def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Re
         next_obs_storage=next_obs_storage,
         cached=np.float32(0),
     )
-    return replay._replace(add=jax.jit(replay.add), read=jax.jit(replay.read))
 
 
 def filled(
@@ -152,7 +158,7 @@ def test_draws_are_uniform(function) -> None:
 @pytest.mark.parametrize("next_obs_storage", [SEPARATE, IMPLICIT])
 def test_a_memory_emptied_in_the_middle_of_an_episode_knows_what_it_lacks(next_obs_storage: str) -> None:
     """Of stacks of three frames, the first two after the emptying are not whole: their frames were there, and are gone."""
-    replay = make_replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, next_obs_storage=next_obs_storage)
+    replay = Replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, next_obs_storage=next_obs_storage)
     ring = replay.begin()
     for t in range(9):
         if t == 4:
@@ -187,4 +193,4 @@ def test_samples_come_from_what_is_there() -> None:
 )
 def test_bad_memories_are_refused(arguments: tuple, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
-        make_replay(*arguments)
+        Replay(*arguments)

@@ -2,18 +2,10 @@
 
 from remanence.agents.base import AT_SWITCH, Agent, ConsolidateEvery
 from remanence.agents.composition import index_rows, separate_networks, shared_trunk, single
-from remanence.agents.dqn import (
-    Consolidation,
-    OnConsolidate,
-    Training,
-    clear_replay,
-    deep_agent,
-    dqn,
-    pt_dqn,
-    reset_all,
-)
+from remanence.agents.dqn import deep_agent
 from remanence.agents.pt import PTState, pt_q, pt_td
 from remanence.agents.td import q_learning, random_agent, td
+from remanence.agents.training import Consolidation, OnConsolidate, Training, clear_replay, reset_all
 from remanence.core.types import Hypers
 
 __all__ = [
@@ -27,9 +19,7 @@ __all__ = [
     "Training",
     "clear_replay",
     "deep_agent",
-    "dqn",
     "index_rows",
-    "pt_dqn",
     "pt_q",
     "pt_td",
     "q_learning",

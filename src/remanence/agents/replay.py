@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -68,128 +70,138 @@ def codec(example: ArrayLike) -> Codec:
     return Codec(pack, unpack, jnp.asarray(np.packbits(frame.reshape(-1))))
 
 
-class Replay(NamedTuple):
-    """A replay buffer, as functions of a ring."""
-
-    begin: Callable[[], Ring]
-    add: Callable[[Ring, Frame, Frame, Any, Array, Array], Ring]
-    """(ring, state, next state, extras, whether the episode was truncated there [], valid []) -> ring"""
-    sample: Callable[[Ring, Key, int], Sample]
-    read: Callable[[Ring, Array], Sample]
-    """(ring, ages [batch]) -> these transitions; age 0 is the oldest"""
-    refresh: Callable[[Ring, Callable[[Array], Any], int, Array | bool], Ring]
-    """(ring, inputs [block, *input] -> what is cached for them, block, active) -> ring with all cached values recomputed"""
-
-
 SEPARATE, IMPLICIT, NONE = "separate", "implicit", "none"
 
 
-def make_replay(
-    example: ArrayLike,
-    extras: Any,
-    capacity: int,
-    frames: int = 1,
-    replace: bool = True,
-    next_obs_storage: str = SEPARATE,
-    cached: Any = (),
-) -> Replay:
-    """A replay buffer of the last `capacity` transitions.
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """A replay buffer of the last `capacity` transitions, as functions of a ring."""
 
-    Args:
-        example: a frame, [*frame], for shape and dtype.
-        extras: an example of what else is stored with each transition.
-        frames: how many frames make an input; they are concatenated along the last axis.
-        replace: whether a batch may contain the same transition twice.
-        next_obs_storage: how the next state is stored. "separate": with each transition. "implicit": it is the state of the
-            following transition, which halves the memory; but a transition at which an episode was truncated is then not
-            `valid` (at a termination, the next state does not matter). "none": not stored, `next_obs` is `obs`.
-        cached: an example of what is cached for each state.
-    """
-    if capacity < 1:
-        raise UserError(f"a replay buffer must hold at least one transition; got {capacity}")
-    if frames < 1:
-        raise UserError(f"an input needs at least one frame; got {frames}")
-    if frames > 1 and np.ndim(example) < 1:
-        raise UserError("frames that are single numbers cannot be stacked")
-    if next_obs_storage not in (SEPARATE, IMPLICIT, NONE):
-        raise unknown("next_obs_storage", next_obs_storage, (SEPARATE, IMPLICIT, NONE))
-    storage, implicit = codec(example), next_obs_storage == IMPLICIT
-    slots_in_all = capacity + implicit  # implicit: the next state of the newest transition needs a slot too
+    example: ArrayLike
+    """a frame, [*frame], for shape and dtype"""
+    extras: Any
+    """an example of what else is stored with each transition"""
+    capacity: int
+    frames: int = 1
+    """how many frames make an input; they are concatenated along the last axis"""
+    replace: bool = True
+    """whether a batch may contain the same transition twice"""
+    next_obs_storage: str = SEPARATE
+    """how the next state is stored. "separate": with each transition. "implicit": it is the state of the following transition,
+    which halves the memory; but a transition at which an episode was truncated is then not `valid` (at a termination, the next
+    state does not matter). "none": not stored, `next_obs` is `obs`"""
+    cached: Any = ()
+    """an example of what is cached for each state"""
 
-    def begin() -> Ring:
-        state: dict[str, Any] = {"frame": storage.example, "cached": cached}
-        if frames > 1:
+    def __post_init__(self) -> None:
+        if self.capacity < 1:
+            raise UserError(f"a replay buffer must hold at least one transition; got {self.capacity}")
+        if self.frames < 1:
+            raise UserError(f"an input needs at least one frame; got {self.frames}")
+        if self.frames > 1 and np.ndim(self.example) < 1:
+            raise UserError("frames that are single numbers cannot be stacked")
+        if self.next_obs_storage not in (SEPARATE, IMPLICIT, NONE):
+            raise unknown("next_obs_storage", self.next_obs_storage, (SEPARATE, IMPLICIT, NONE))
+
+    @cached_property
+    def storage(self) -> Codec:
+        return codec(self.example)
+
+    @property
+    def implicit(self) -> bool:
+        return self.next_obs_storage == IMPLICIT
+
+    @property
+    def slots(self) -> int:
+        """Slots of the ring. With "implicit", the next state of the newest transition needs one too."""
+        return self.capacity + self.implicit
+
+    def begin(self) -> Ring:
+        """An empty ring."""
+        state: dict[str, Any] = {"frame": self.storage.example, "cached": self.cached}
+        if self.frames > 1:
             state["before"] = np.int8(0)
-        item = {"now": state, "extras": extras}
-        if next_obs_storage == SEPARATE:
-            item["next"] = {"frame": storage.example, "cached": cached}
-        if implicit:
+        item = {"now": state, "extras": self.extras}
+        if self.next_obs_storage == SEPARATE:
+            item["next"] = {"frame": self.storage.example, "cached": self.cached}
+        if self.implicit:
             item["cut"] = np.bool_(False)
-        return rings.make_ring(item, slots_in_all)
+        return rings.make_ring(item, self.slots)
 
-    def packed(seen: Frame) -> dict[str, Any]:
-        state = {"frame": storage.pack(seen.frame), "cached": seen.cached}
-        if frames > 1:
-            state["before"] = jnp.minimum(seen.before, frames - 1).astype(jnp.int8)
-        return state
-
-    def add(ring: Ring, now: Frame, following: Frame, extras: Any, cut: Array, valid: Array) -> Ring:
-        item = {"now": packed(now), "extras": extras}
-        if next_obs_storage == SEPARATE:
-            item["next"] = {"frame": storage.pack(following.frame), "cached": following.cached}
-        if not implicit:
+    def add(self, ring: Ring, now: Frame, following: Frame, extras: Any, cut: Array, valid: Array) -> Ring:
+        """Adds a transition if `valid` []. `cut` []: whether the episode was truncated there."""
+        item = {"now": self._packed(now), "extras": extras}
+        if self.next_obs_storage == SEPARATE:
+            item["next"] = {"frame": self.storage.pack(following.frame), "cached": following.cached}
+        if not self.implicit:
             return rings.append(ring, item, valid)
         ring = rings.append(ring, {**item, "cut": cut}, valid)
         ahead = rings.append(
-            ring._replace(items=ring.items["now"]), packed(following), valid
+            ring._replace(items=ring.items["now"]), self._packed(following), valid
         )  # not counted until it is added itself
         return ring._replace(items={**ring.items, "now": ahead.items})
 
-    def gather(ring: Ring, ages: Array) -> Sample:
-        slots = (rings.overwritten(ring) + ages) % slots_in_all
+    def sample(self, ring: Ring, key: Key, batch: int) -> Sample:
+        """A batch of random transitions."""
+        return self.read(ring, self.draw_ages(ring, key, batch))
+
+    def draw_ages(self, ring: Ring, key: Key, batch: int) -> Array:
+        """[batch] the ages of random transitions; age 0 is the oldest."""
+        overwritten = jnp.maximum(ring.count - self.capacity, 0)
+        # The oldest transitions lack their earlier frames; with "implicit", the newest next state has replaced the oldest one.
+        skipped = overwritten - rings.overwritten(ring) + jnp.where(overwritten > 0, self.frames - 1, 0)
+        draw_ages = draw if self.replace else draw_distinct
+        return skipped + draw_ages(key, rings.size(ring) - skipped, batch)
+
+    def read(self, ring: Ring, ages: Array) -> Sample:
+        """The transitions of these ages, [batch]."""
+        slots = (rings.overwritten(ring) + ages) % self.slots
         items = jax.tree.map(lambda leaf: leaf[slots], ring.items)
         now, valid = items["now"], jnp.ones(ages.shape, bool)
         following = items.get("next", now)
-        if implicit:
-            following = jax.tree.map(lambda leaf: leaf[(slots + 1) % slots_in_all], ring.items["now"])
+        if self.implicit:
+            following = jax.tree.map(lambda leaf: leaf[(slots + 1) % self.slots], ring.items["now"])
             valid = ~items["cut"]
-        if frames == 1:
-            obs, next_obs = storage.unpack(now["frame"]), storage.unpack(following["frame"])
-            return Sample(slots, obs, next_obs, now["cached"], following["cached"], items["extras"], valid)
-        back = jnp.arange(frames - 1, 0, -1)  # the oldest frame first
-        there = (back <= now["before"][:, None]) & (back <= ages[:, None])
-        valid &= now["before"] <= ages  # else its episode started before the buffer was emptied
-        earlier = ring.items["now"]["frame"][(slots[:, None] - back) % slots_in_all]
-        earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
-        seen = [earlier, now["frame"][:, None], *([] if next_obs_storage == NONE else [following["frame"][:, None]])]
-        stack = storage.unpack(jnp.concatenate(seen, axis=1))
-        obs = join_frames(stack[:, :frames])
-        next_obs = obs if next_obs_storage == NONE else join_frames(stack[:, 1:])
+        if self.frames == 1:
+            obs, next_obs = self.storage.unpack(now["frame"]), self.storage.unpack(following["frame"])
+        else:
+            valid &= now["before"] <= ages  # else its episode started before the buffer was emptied
+            obs, next_obs = self._stacked(ring, ages, slots, now, following)
         return Sample(slots, obs, next_obs, now["cached"], following["cached"], items["extras"], valid)
 
-    def sample(ring: Ring, key: Key, batch: int) -> Sample:
-        overwritten = jnp.maximum(ring.count - capacity, 0)
-        # The oldest transitions lack their earlier frames; with "implicit", the newest next state has replaced the oldest one.
-        skipped = overwritten - rings.overwritten(ring) + jnp.where(overwritten > 0, frames - 1, 0)
-        draw_ages = draw if replace else draw_distinct
-        return gather(ring, skipped + draw_ages(key, rings.size(ring) - skipped, batch))
+    def refresh(self, ring: Ring, compute: Callable[[Array], Any], block: int, active: Array | bool) -> Ring:
+        """The ring with all cached values recomputed. `compute`: inputs [block, *input] -> what is cached for them."""
+        states = rings.size(ring) + self.implicit
 
-    def refresh(ring: Ring, believe: Callable[[Array], Any], block: int, active: Array | bool) -> Ring:
-        states = rings.size(ring) + implicit
-
-        def some(i: Array, ring: Ring) -> Ring:
-            sample = gather(ring, jnp.minimum(i * block + jnp.arange(block), jnp.maximum(states - 1, 0)))
-            items = dict(ring.items)
-            for name, obs in (("now", sample.obs), ("next", sample.next_obs))[: 1 + (next_obs_storage == SEPARATE)]:
-                fresh = jax.tree.map(
-                    lambda leaf, value: leaf.at[sample.slots].set(value), items[name]["cached"], believe(obs)
+        def one_block(i: Array, ring: Ring) -> Ring:
+            sample = self.read(ring, jnp.minimum(i * block + jnp.arange(block), jnp.maximum(states - 1, 0)))
+            items, inputs = dict(ring.items), {"now": sample.obs, "next": sample.next_obs}
+            for name in ("now", "next") if self.next_obs_storage == SEPARATE else ("now",):
+                new = jax.tree.map(
+                    lambda leaf, value: leaf.at[sample.slots].set(value), items[name]["cached"], compute(inputs[name])
                 )
-                items[name] = {**items[name], "cached": fresh}
+                items[name] = {**items[name], "cached": new}
             return ring._replace(items=items)
 
-        return jax.lax.fori_loop(0, max_over_lanes(-(-states // block), active), some, ring)
+        return jax.lax.fori_loop(0, max_over_lanes(-(-states // block), active), one_block, ring)
 
-    return Replay(begin, add, sample, gather, refresh)
+    def _packed(self, seen: Frame) -> dict[str, Any]:
+        state = {"frame": self.storage.pack(seen.frame), "cached": seen.cached}
+        if self.frames > 1:
+            state["before"] = jnp.minimum(seen.before, self.frames - 1).astype(jnp.int8)
+        return state
+
+    def _stacked(self, ring: Ring, ages: Array, slots: Array, now: Any, following: Any) -> tuple[Array, Array]:
+        """Inputs of several frames: of the states and of the next ones, each [batch, *input]."""
+        back = jnp.arange(self.frames - 1, 0, -1)  # the oldest frame first
+        there = (back <= now["before"][:, None]) & (back <= ages[:, None])
+        earlier = ring.items["now"]["frame"][(slots[:, None] - back) % self.slots]
+        earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)
+        has_next = self.next_obs_storage != NONE
+        seen = [earlier, now["frame"][:, None], *([following["frame"][:, None]] if has_next else [])]
+        stack = self.storage.unpack(jnp.concatenate(seen, axis=1))
+        obs = join_frames(stack[:, : self.frames])
+        return obs, join_frames(stack[:, 1:]) if has_next else obs
 
 
 def draw(key: Key, size: Array, batch: int) -> Array:

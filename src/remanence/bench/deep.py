@@ -24,7 +24,7 @@ from remanence.agents.networks import Dense, sequence
 from remanence.bench.measure import Report, Row, memory_row
 from remanence.core.tree_utils import tree_nbytes
 from remanence.core.types import EnvSpec, Key, ObsSpec, Steps, TimeStep
-from remanence.engine.lanes import Driver, Progress
+from remanence.engine.lanes import Batch, Driver, Progress
 from remanence.engine.life import LifeConfig
 from remanence.experiments import figure5_jellybean
 from remanence.experiments.base import SMOKE as SMOKE_PRESET
@@ -177,7 +177,7 @@ def _life_rate(plan: Plan, name: str, sizes: LifeSizes) -> float:
     config = plan.contenders[name].config
     driver = make_driver(plan, config)
     driver.rounds_per_chunk = 1
-    batch = driver.begin([hypers_of(config)] * sizes.lanes, range(sizes.lanes))
+    batch = Batch(driver, [hypers_of(config)] * sizes.lanes, range(sizes.lanes))
     rates = []
     for _ in range(sizes.chunks):
         before, started = batch.progress.steps, time.perf_counter()

@@ -65,15 +65,26 @@ class Batch:
     """
 
     def __init__(
-        self, driver: Driver, hypers: Sequence[Any], seeds: Sequence[int], at_once: int, keep_agents: bool
+        self,
+        driver: Driver,
+        hypers: Sequence[Any],
+        seeds: Sequence[int],
+        at_once: int | None = None,
+        keep_agents: bool = True,
     ) -> None:
+        """Lives before the first step; lane i has `hypers[i]` and `seeds[i]`. Lanes with the same seed share random numbers.
+
+        Args:
+            at_once: how many lanes run at a time; default: all.
+            keep_agents: whether outcomes hold the agents' final states.
+        """
         for distinct in {id(one): one for one in hypers}.values():
             check_hypers(distinct)
         self.driver, self.config, self.keep_agents = driver, driver.config, keep_agents
         self.done = False
         self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         self._seeds = np.asarray(seeds, np.uint32)
-        self._lanes = np.full(self._rounded_up(min(at_once, len(seeds))), EMPTY)  # the lane in each row
+        self._lanes = np.full(self._rounded_up(min(at_once or len(seeds), len(seeds))), EMPTY)  # the lane in each row
         self._begun = 0  # lanes that have started; they start in order
         self._clocks = np.zeros((2, len(seeds)), np.int64)  # windows and steps of each lane
         self._rounds = 0  # since the last break

@@ -61,17 +61,6 @@ class Driver:
         )
         """(fresh [rows], new, old) -> carry"""
 
-    def begin(
-        self, hypers: Sequence[Any], seeds: Sequence[int], at_once: int | None = None, keep_agents: bool = True
-    ) -> Batch:
-        """Lives before the first step; lane i has `hypers[i]` and `seeds[i]`. Lanes with the same seed share random numbers.
-
-        Args:
-            at_once: how many lanes run at a time; default: all.
-            keep_agents: whether outcomes hold the agents' final states.
-        """
-        return Batch(self, hypers, seeds, at_once or len(seeds), keep_agents)
-
     def run(
         self, hypers: Sequence[Any], seeds: Sequence[int], on_progress: Callable[[Progress], None] | None = None
     ) -> Outcome:
@@ -89,7 +78,7 @@ class Driver:
         at_once: int | None = None,
     ) -> Iterator[dict[int, Outcome]]:
         """The same, but yields lanes as they finish."""
-        batch = self.begin(hypers, seeds, at_once)
+        batch = Batch(self, hypers, seeds, at_once)
         while not batch.done:
             finished = batch.advance()
             if on_progress is not None:
@@ -134,11 +123,13 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
     def every_lane(function: Callable, *arguments: Any) -> Any:
         return jax.vmap(partial(function, config), axis_name=LANES)(*arguments)
 
+    step_lanes = jax.vmap(partial(lives.step, config), axis_name=LANES)
+
     def play_round(state: tuple[Carry, Array]) -> tuple[Carry, Array]:
         carry, played = state
 
         def step(life: Life, _: None) -> tuple[Life, None]:
-            return every_lane(lives.step, hypers, life), None
+            return step_lanes(hypers, life), None
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
         measured = every_lane(lambda config, one: config.probe(lives.probe_input(config, one)), life)

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -79,8 +79,14 @@ def live(
     directory = job.directory
     directory.make()
     with disk_errors(directory.path), directory.writing(patience):
-        if len(directory.lanes()) < len(job.group.lanes):
-            GroupRunner(job, driver, warn).live(asked_to_stop, on_progress)
+        if len(directory.lanes()) == len(job.group.lanes):
+            return
+        runner = GroupRunner(job, driver, warn)
+        while not runner.batch.done:
+            finished = runner.batch.advance()
+            on_progress(runner.batch.progress.windows, runner.rate())
+            runner.keep(finished, asked_to_stop)
+        runner.close()
 
 
 class GroupRunner:
@@ -89,7 +95,8 @@ class GroupRunner:
     def __init__(self, job: GroupJob, driver: Driver, warn: Callable[[str], None]) -> None:
         self.job, self.directory = job, job.directory
         self.lanes = job.group.lanes
-        self.batch: Batch = driver.begin(
+        self.batch = Batch(
+            driver,
             [lane.hypers for lane in self.lanes],
             [lane.seed for lane in self.lanes],
             job.group.at_once,
@@ -108,17 +115,21 @@ class GroupRunner:
         self.directory.log("started" if state is None else "resumed", **self._status())
         self.scalars = _Scalars(job) if job.tensorboard else None
 
-    def live(self, asked_to_stop: Callable[[], int], on_progress: Advance) -> None:
-        while not self.batch.done:
-            self.finished += [(self.lanes[number], outcome) for number, outcome in self.batch.advance().items()]
-            on_progress(self.batch.progress.windows, self._rate())
-            self._show(at_once=self.batch.done)
-            number = 0 if self.batch.done else asked_to_stop()
-            if number or (not self.batch.done and time.monotonic() - self.saved_at > self.wait):
-                self._checkpoint()
-            if number:
-                self.directory.log("stopped", signal=number, **self._status())
-                raise Stopped(number)
+    def keep(self, finished: Mapping[int, Outcome], asked_to_stop: Callable[[], int]) -> None:
+        """Keeps lanes that are done, shows progress, and saves a checkpoint when it is time or the run must stop."""
+        self.finished += [(self.lanes[number], outcome) for number, outcome in finished.items()]
+        self._show(at_once=self.batch.done)
+        if self.batch.done:
+            return
+        number = asked_to_stop()
+        if number or time.monotonic() - self.saved_at > self.wait:
+            self._checkpoint()
+        if number:
+            self.directory.log("stopped", signal=number, **self._status())
+            raise Stopped(number)
+
+    def close(self) -> None:
+        """Writes what is left; checkpoints are not needed any more."""
         self._write_finished()
         if self.scalars:
             self.scalars.write(self.directory.tables().get("curves", pl.DataFrame()))
@@ -179,10 +190,10 @@ class GroupRunner:
             "windows": progress.windows,
             "of": self.job.windows,
             "step": progress.steps,
-            "steps_per_second": round(self._rate(), 1),
+            "steps_per_second": round(self.rate(), 1),
         }
 
-    def _rate(self) -> float:
+    def rate(self) -> float:
         """Steps per second of this process, without the steps before a restart."""
         return (self.batch.progress.steps - self.steps_before) / max(time.monotonic() - self.started, 1e-9)
 

@@ -1,0 +1,80 @@
+"""What all configurations of agents share: every field is checked when one is made."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any
+
+import numpy as np
+
+from remanence.agents.base import AT_SWITCH, ConsolidateEvery, check_hyper
+from remanence.agents.behaviour import epsilon_greedy
+from remanence.core.errors import UserError
+from remanence.core.types import Episodes, Steps
+
+Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
+
+
+class CheckedConfig:
+    """Checks every field of a new configuration."""
+
+    def __post_init__(self) -> None:
+        hints = typing.get_type_hints(type(self))
+        for field in dataclasses.fields(self):  # type: ignore[arg-type]
+            value = _plain(getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
+            _check(field.name, value, hints[field.name])
+
+
+def consolidation_interval(every: Interval) -> ConsolidateEvery:
+    if every is None:
+        return AT_SWITCH
+    return Steps(every) if isinstance(every, int) else every
+
+
+def _plain(value: Any) -> Any:
+    """NumPy values and lists as Python numbers and tuples: configurations are hashed, compared and written to files."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray | list):
+        return tuple(_plain(one) for one in value)
+    return value
+
+
+def _check(name: str, value: Any, hint: Any) -> None:
+    """Raises for values that cannot work."""
+    if not _fits(value, hint):
+        raise UserError(f"{name} must be {_type_names(hint)}; got {value!r}")
+    if name.endswith("lr") or name == "decay":
+        check_hyper(name, value)
+    elif name == "epsilon":
+        epsilon_greedy(value)
+    elif name == "scale" and value is not None and not value > 0:
+        raise UserError(f"scale must be positive; got scale={value}")
+    elif name == "hidden" and any(units < 1 for units in value or ()):
+        raise UserError(f"a layer needs at least one unit; got hidden={value}")
+    elif isinstance(value, int) and not isinstance(value, bool) and value < 1 and name != "min_batches":
+        raise UserError(f"{name} must be at least 1; got {value}")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value has the type that the field declares."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        return any(_fits(value, one) for one in arguments)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+    if hint is float:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    if hint in (bool, str, type(None)) or dataclasses.is_dataclass(hint):
+        return isinstance(value, hint)  # type: ignore[arg-type]
+    return True  # functions, layers and transformations are checked where they are used
+
+
+def _type_names(hint: Any) -> str:
+    names = [getattr(one, "__name__", str(one)) for one in typing.get_args(hint) or (hint,)]
+    return " or ".join("None" if name == "NoneType" else name for name in names)

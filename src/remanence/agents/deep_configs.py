@@ -1,0 +1,284 @@
+"""Configurations of deep agents: DQN and its variants, PT-DQN, and both for prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import optax
+
+from remanence.agents.base import AT_SWITCH, Agent, PerLane
+from remanence.agents.behaviour import Behaviour, epsilon_greedy, uniform
+from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
+from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
+from remanence.agents.dqn import deep_agent
+from remanence.agents.networks import (
+    Conv,
+    Dense,
+    Flatten,
+    Layer,
+    Network,
+    OneHot,
+    Relu,
+    Scale,
+    precomputed_inputs,
+    sequence,
+    stacked,
+)
+from remanence.agents.td import CONTROL, PREDICTION, Problem
+from remanence.agents.training import Consolidation, OnConsolidate, Renewal, Training, clear_replay, reset_all
+from remanence.core.errors import UserError
+from remanence.core.types import EnvSpec, ObsSpec, Steps
+
+Optimizer = str | optax.GradientTransformation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deep(CheckedConfig):
+    """Fields that all deep agents share."""
+
+    layers: tuple[Layer, ...] | None = None
+    """hidden layers, without the output layer; None: chosen from the observations and `hidden`"""
+    hidden: tuple[int, ...] = (64, 64)
+    """units of the dense layers, if `layers` is None; images pass two convolutions first"""
+    trunk: tuple[Layer, ...] = ()
+    """layers before these, which the permanent and the transient part of a PT agent share"""
+    output_init: str = "uniform"
+    """initialisation of the output layer: uniform or small"""
+    batch: int = 64
+    replay: int = 10_000
+    """capacity of the replay buffer, in transitions"""
+    replace: bool = True
+    """whether a batch may contain the same transition twice"""
+    implicit_next: bool = False
+    """whether the next state is read from the following transition. This halves the memory of the replay buffer; transitions at
+    which an episode was truncated are then not learned from"""
+    target_every: int | None = 200
+    """steps between two copies to the target network; None bootstraps from the network itself"""
+    epsilon: float = 0.1
+    optimizer: Optimizer = "adam"
+    """sgd, adam, rmsprop, or an optax transformation without its learning rate"""
+    frames: int = 1
+    """observations that are stacked to one input"""
+    scale: float | None = None
+    """observations are divided by this; None: uint8 images by the largest value of their space, others by 1"""
+    penalty: Callable[..., Any] | None = None
+    """(transient weights, initial transient weights) -> a number that is added to the loss"""
+    renewal: Renewal | None = None
+    """`Renewal(every, renew)`: a change of the transient weights every n steps, such as shrink-and-perturb"""
+    problem: ClassVar[Problem] = CONTROL
+
+    @property
+    def training(self) -> Training:
+        return Training(
+            self.optimizer,
+            self.batch,
+            self.replay,
+            self.target_every,
+            self.frames,
+            self.replace,
+            self.implicit_next,
+            self.penalty,
+            self.renewal,
+        )
+
+    def behaviour(self, spec: EnvSpec) -> Behaviour:
+        return epsilon_greedy(self.epsilon) if self.problem is CONTROL else uniform(spec.num_actions)
+
+    def outputs(self, spec: EnvSpec) -> int:
+        return spec.num_actions if self.problem is CONTROL else 1
+
+    def composition(self, spec: EnvSpec, outputs: int, permanent: bool) -> ValueComposition:
+        """The value networks: one, or a permanent and a transient one; on a shared trunk if there is one."""
+        images = spec.obs.images
+        shape = _stacked_shape(spec.obs.shape, self.frames) if images is None else images.shape[1:]
+        hidden = self.hidden_layers(spec.obs, shape)
+        rest = (*hidden, Dense(outputs, self.output_init))
+
+        def from_input(layers: tuple[Layer, ...]) -> Network:
+            return sequence(layers, shape) if images is None else precomputed_inputs(layers, images)
+
+        if self.trunk:
+            trunk = from_input(self.trunk)
+            head = sequence(rest, trunk.output)
+            parts = shared_trunk(trunk, head) if permanent else single(stacked(trunk, head))
+        elif permanent:
+            parts = separate_networks(from_input(rest), from_input(rest))
+        else:
+            parts = single(from_input(rest))
+        return parts if images is None else index_rows(parts)
+
+    def hidden_layers(self, obs: ObsSpec, shape: tuple[int, ...]) -> tuple[Layer, ...]:
+        """The layers before the output: as given, else dense ones after what the observations need.
+
+        Discrete observations become one input per state; images pass two convolutions; uint8 images are scaled to 0 … 1.
+        """
+        if self.layers is not None:
+            return self.layers
+        layers: list[Layer] = []
+        if obs.num_states and obs.images is None:
+            layers.append(OneHot(obs.num_states))
+        else:
+            is_uint8_image = len(shape) == 3 and obs.dtype == "uint8"
+            scale = self.scale or (obs.max_value if is_uint8_image else 1)
+            if scale != 1:
+                layers.append(Scale(scale))
+        if len(shape) == 3:
+            layers += _convolutions(min(shape[:2]))
+        layers.append(Flatten())
+        for units in self.hidden:
+            layers += [Dense(units, "uniform"), Relu()]
+        return tuple(layers)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DQN(Deep):
+    """DQN and its variants."""
+
+    lr: PerLane = 1e-3
+    clear_replay: bool = False
+    """whether the replay buffer is emptied at every known task boundary"""
+    reset: bool = False
+    """whether weights, optimizer state and replay buffer are reinitialised at every known task boundary"""
+    multihead: bool = False
+    """whether it observes the current task and has a head for each; the replay buffer is emptied at every switch"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.reset and self.multihead:
+            raise UserError(
+                "DQN has either a head for each task or a reset at each switch: give multihead or reset, not both"
+            )
+
+    @property
+    def name(self) -> str:
+        return "DQN-multihead" if self.multihead else "DQN-reset" if self.reset else "DQN"
+
+    def build(self, spec: EnvSpec) -> Agent:
+        if self.multihead and spec.num_tasks < 2:
+            raise UserError("DQN-multihead has a head for each task: it needs a stream of several tasks (Switches)")
+        heads = spec.num_tasks if self.multihead else 1
+        at_switch = self.reset or self.clear_replay or self.multihead
+        return deep_agent(
+            self.problem,
+            self.composition(spec, heads * self.outputs(spec), permanent=False),
+            self.behaviour(spec),
+            spec.obs.zeros(),
+            self.training,
+            (reset_all() if self.reset else clear_replay()) if at_switch else None,
+            consolidate_every=AT_SWITCH if at_switch else None,
+            heads=heads,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PTDQN(Deep):
+    """DQN with a permanent and a transient part (paper, Algorithm 4)."""
+
+    permanent_lr: PerLane = 1e-4
+    transient_lr: PerLane = 1e-3
+    decay: PerLane = 0.75
+    """λ: the transient weights are multiplied by it at a consolidation"""
+    consolidate_every: Interval = 5_000
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too"""
+    permanent_optimizer: Optimizer = "sgd"
+    reinit: bool | None = None
+    """whether the transient weights are reinitialised at a consolidation instead of decayed; None: if `decay` is 0, as weights that
+    are all zero never learn again. A shared trunk is kept"""
+    clear_replay: bool | None = None
+    """whether a consolidation empties the replay buffer; None: if it happens at known task boundaries"""
+    reset_optimizer: bool | None = None
+    """whether a consolidation resets the transient part's optimizer state; None: at known task boundaries and with `reinit`"""
+    sync_target: bool = False
+    """whether decayed weights are copied to the target network at once, not with the next copy (Algorithm 4)"""
+    buffer: int | None = None
+    """how many visits are stored for a consolidation; None: those of one interval, or the capacity of the replay buffer"""
+    in_order: bool = True
+    """whether a consolidation reads each visit once, in order; else it draws random batches"""
+    max_batches: int | None = None
+    """the largest number of batches of a consolidation; None: as many as the visits fill"""
+    min_batches: int = 0
+    """the smallest number of batches of a consolidation, even if there are fewer visits"""
+    cache: bool | None = None
+    """whether V^P of stored transitions is stored with them instead of computed for each batch; None: unless there is a trunk"""
+
+    @property
+    def name(self) -> str:
+        return "PT-DQN"
+
+    def __post_init__(self) -> None:
+        if self.reinit is None:
+            object.__setattr__(self, "reinit", self.decay == 0)
+        super().__post_init__()
+        if self.decay == 0 and not self.reinit:
+            raise UserError(
+                "with decay=0, all transient weights become zero and never learn again: give reinit=True as well"
+            )
+        if isinstance(self.consolidate_every, int) and self.consolidate_every < self.batch:
+            raise UserError(
+                f"{self.consolidate_every} steps between consolidations do not fill a batch of {self.batch}: change one of them"
+            )
+
+    def build(self, spec: EnvSpec) -> Agent:
+        every = consolidation_interval(self.consolidate_every)
+        at_switch = every == AT_SWITCH
+        visits = every.count if isinstance(every, Steps) else self.replay
+        return deep_agent(
+            self.problem,
+            self.composition(spec, self.outputs(spec), permanent=True),
+            self.behaviour(spec),
+            spec.obs.zeros(),
+            self.training,
+            OnConsolidate(
+                "reinit" if self.reinit else "decay",
+                at_switch if self.clear_replay is None else self.clear_replay,
+                (at_switch or bool(self.reinit)) if self.reset_optimizer is None else self.reset_optimizer,
+                self.sync_target,
+            ),
+            Consolidation(
+                self.permanent_optimizer,
+                self.batch,
+                max(self.buffer or visits, self.batch),
+                self.in_order,
+                self.max_batches,
+                self.min_batches,
+                not self.trunk if self.cache is None else self.cache,
+            ),
+            every,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepTD(DQN):
+    """TD learning of the uniformly random policy's values with a network (paper, App. C.1.1)."""
+
+    problem: ClassVar[Problem] = PREDICTION
+
+    @property
+    def name(self) -> str:
+        return "TD-reset" if self.reset else "TD"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeepPTTD(PTDQN):
+    """TD learning with a permanent and a transient network (paper, App. C.1.1)."""
+
+    problem: ClassVar[Problem] = PREDICTION
+
+    @property
+    def name(self) -> str:
+        return "PT-TD"
+
+
+def _stacked_shape(shape: tuple[int, ...], frames: int) -> tuple[int, ...]:
+    return (*shape[:-1], shape[-1] * frames) if shape else shape
+
+
+def _convolutions(side: int) -> list[Layer]:
+    """Two convolutions, with strides for large images."""
+    if side >= 36:
+        return [Conv(16, 8, stride=4), Relu(), Conv(32, 4, stride=2), Relu()]
+    if side >= 12:
+        return [Conv(16, 3, stride=2), Relu(), Conv(32, 3), Relu()]
+    return [Conv(16, 2), Relu(), Conv(32, 2), Relu()] if side >= 3 else []

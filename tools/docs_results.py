@@ -36,7 +36,7 @@ def main(runs: Path) -> None:
     pictures = {name: list(draw(REGISTRY[name], results)) for name, results in found.items()}
     said = rows_of(README.read_text(encoding="utf-8"))
     lines = [
-        "| in the paper | command | size | time on 2 cores | claims of the paper | |",
+        "| in the paper | command | size | time on 2 cores | claims of the paper | figure |",
         "|---|---|---|---|---|---|",
     ]
     sections: list[str] = []
@@ -88,7 +88,7 @@ def draw(experiment: Experiment, results: Results) -> Iterator[str]:
 
 def section(experiment: Experiment, claims: list[Claim], pictures: list[str]) -> Iterator[str]:
     yield from (f"### {experiment.title} {{ #{anchor(experiment.name)} }}", "")
-    yield from (f"`{experiment.name}`, {experiment.figure} of the paper. {' '.join(experiment.remarks)}", "")
+    yield from (" ".join([f"`{experiment.name}`; in the paper: {experiment.figure}.", *experiment.remarks]), "")
     if claims:
         yield from ("| claim of the paper | verdict | evidence |", "|---|---|---|")
         yield from (f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims)

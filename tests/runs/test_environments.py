@@ -193,7 +193,7 @@ def test_a_chain_of_ones_own() -> None:
         (lambda: TaskSwitching(CornerGridEnv(), steps=2, episodes=3), "in episodes or in steps, not both"),
         (lambda: TaskSwitching(CornerGridEnv(), steps=0), "must last at least one step"),
         (lambda: TaskSwitching(CornerGridEnv(), steps=2, order=(0, 4)), "a stream of 4 tasks cannot visit task 4"),
-        (lambda: TaskSwitching(CornerGridEnv(), steps=2, order="random"), "a list of tasks or 'drawn'; got 'random'"),
+        (lambda: TaskSwitching(CornerGridEnv(), steps=2, order="shuffled"), "a list of tasks or 'random'; got 'shuffled'"),
     ],
 )
 def test_mistakes_are_explained(mistake: Any, message: str) -> None:
@@ -312,7 +312,7 @@ def test_a_seed_begins_a_new_life_and_other_resets_do_not() -> None:
 
 def test_drawn_tasks_follow_the_seed_and_may_stay() -> None:
     def drawn(seed: int) -> list[int]:
-        env = TaskSwitching(CornerGridEnv(), steps=1, order="drawn")
+        env = TaskSwitching(CornerGridEnv(), steps=1, order="random")
         env.reset(seed=seed)
         return [task for task, _ in tasks_of(env, 400, (UP, DOWN))]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from remanence.core.types import Duration, Episodes, Steps
 from remanence.gym.jellybean import JellyBeanEnv
-from remanence.gym.switching import DRAWN, TaskSwitching
+from remanence.gym.switching import RANDOM, TaskSwitching
 from remanence.gym.worlds import (
     ContinuousGridEnv,
     CornerGridEnv,
@@ -65,7 +65,7 @@ corner_grid = StreamOf(CornerGridEnv, Episodes(50))
 corner_grid_image = StreamOf(CornerGridImageEnv, Episodes(100))
 continuous_grid = StreamOf(ContinuousGridEnv, Episodes(200))
 slippery_grid = StreamOf(SlipperyGridEnv, Episodes(50))
-item_rooms = StreamOf(ItemRoomsEnv, Episodes(75), DRAWN)
+item_rooms = StreamOf(ItemRoomsEnv, Episodes(75), RANDOM)
 two_rooms = StreamOf(TwoRoomsEnv, Episodes(500))
-minatar = StreamOf(MinAtarGamesEnv, Steps(500_000), DRAWN, truncate_on_switch=True)
+minatar = StreamOf(MinAtarGamesEnv, Steps(500_000), RANDOM, truncate_on_switch=True)
 jelly_bean = StreamOf(partial(JellyBeanEnv, switch_every=None), Steps(150_000))

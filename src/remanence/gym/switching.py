@@ -14,7 +14,7 @@ from remanence.core.errors import UserError
 from remanence.core.types import Duration, Episodes, Steps
 from remanence.streams import RandomOrder, Stream
 
-DRAWN = "drawn"
+RANDOM = "random"
 
 
 class HasTasks(Protocol):
@@ -50,7 +50,7 @@ class TaskSwitching(gymnasium.Wrapper, RecordConstructorArgs):
             env: has `num_tasks` and a settable `task`, as all worlds of this package.
             episodes: length of a task in episodes; give this or `steps`.
             steps: length of a task in steps.
-            order: task numbers, repeated; default: all in turn; "drawn": uniformly at random each time, possibly the same again.
+            order: task numbers, repeated; default: all in turn; "random": uniformly at random each time, possibly the same again.
             truncate_on_switch: whether a switch truncates the episode.
             observe_task: whether observations are {"obs": …, "task": …}.
         """
@@ -137,8 +137,8 @@ def _stream(
     boundaries_known: bool,
     truncate_on_switch: bool,
 ) -> Stream:
-    if isinstance(order, str) and order != DRAWN:
-        raise UserError(f"an order is a list of tasks or '{DRAWN}'; got '{order}'")
+    if isinstance(order, str) and order != RANDOM:
+        raise UserError(f"an order is a list of tasks or '{RANDOM}'; got '{order}'")
     numbers = range(num_tasks) if order is None else order
     fixed = RandomOrder(1) if isinstance(numbers, str) else tuple(int(number) for number in numbers)
     return Stream(np.arange(num_tasks), fixed, segment_length, boundaries_known, truncate_on_switch)

@@ -48,11 +48,11 @@ def describe_agent(config: AgentConfig) -> dict[str, Any]:
 
 
 def num_weights(config: AgentConfig, spec: EnvSpec) -> int:
-    """How many weights an agent has, known without compiling anything; 0 for agents whose state names none."""
+    """How many weights an agent has, known without compiling anything."""
     agent = config.build(spec)
     state = jax.eval_shape(lambda: agent.init(jax.random.key(0), hypers_of(config)))
     parts = [getattr(state, name) for name in ("permanent", "transient") if hasattr(state, name)]
-    return sum(leaf.size for leaf in jax.tree.leaves(parts))
+    return sum(leaf.size for leaf in jax.tree.leaves(parts or agent.policy_state(state)))
 
 
 def versions() -> dict[str, str]:

@@ -190,32 +190,34 @@ def test_a_permanent_part_of_zero_gives_dqn() -> None:
     np.testing.assert_array_equal(flat(ours.target), flat(theirs.target))
 
 
-@pytest.mark.parametrize("problem", [PREDICTION, CONTROL])
-def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem: Any) -> None:
-    """Learning moves trunk and transient head only; consolidation the permanent head only, then the transient head is redrawn."""
+@pytest.mark.parametrize(("problem", "weights"), [(PREDICTION, KEEP), (PREDICTION, REINIT), (CONTROL, KEEP)])
+def test_on_a_shared_trunk_each_part_keeps_still_while_the_other_learns(problem: Any, weights: str) -> None:
+    """Learning moves trunk and transient head only; consolidation the permanent head only, then the transient head is redrawn.
+
+    Control with a redrawn head: test_a_penalty_pulls_towards_weights_that_were_drawn_last.
+    """
     trunk, head = sequence([Dense(5, "uniform"), Tanh()], (INPUTS,)), sequence([Dense(ACTIONS, "uniform")], (5,))
-    for weights in (KEEP, REINIT):
-        agent = deep_agent(
-            problem,
-            shared_trunk(trunk, head),
-            uniform(2),
-            np.zeros(INPUTS, np.float32),
-            Training(batch=4, replay=20),
-            OnConsolidate(weights),
-            Consolidation(batch=4, buffer=20, min_batches=10),
-            AT_SWITCH,
-        )
-        init_life = agent.init(make_key(0), HYPERS)
-        state = feed(agent, HYPERS, transitions(12), init_life)
-        np.testing.assert_array_equal(flat(state.permanent), flat(init_life.permanent))
-        assert (flat(state.transient.trunk) != flat(init_life.transient.trunk)).mean() > 0.5
-        assert (flat(state.transient.head) != flat(init_life.transient.head)).any()
-        after = jax.jit(agent.consolidate)(state, HYPERS, make_key(5), True)
-        np.testing.assert_array_equal(flat(after.transient.trunk), flat(state.transient.trunk))
-        assert (flat(after.permanent) != flat(state.permanent)).any()
-        same = flat(after.transient.head) == flat(state.transient.head)
-        assert same.all() if weights == KEEP else not same.all()
-        assert int(rings.size(after.replay)) == 0
+    agent = deep_agent(
+        problem,
+        shared_trunk(trunk, head),
+        uniform(2),
+        np.zeros(INPUTS, np.float32),
+        Training(batch=4, replay=20),
+        OnConsolidate(weights),
+        Consolidation(batch=4, buffer=20, min_batches=10),
+        AT_SWITCH,
+    )
+    init_life = agent.init(make_key(0), HYPERS)
+    state = feed(agent, HYPERS, transitions(12), init_life)
+    np.testing.assert_array_equal(flat(state.permanent), flat(init_life.permanent))
+    assert (flat(state.transient.trunk) != flat(init_life.transient.trunk)).mean() > 0.5
+    assert (flat(state.transient.head) != flat(init_life.transient.head)).any()
+    after = jax.jit(agent.consolidate)(state, HYPERS, make_key(5), True)
+    np.testing.assert_array_equal(flat(after.transient.trunk), flat(state.transient.trunk))
+    assert (flat(after.permanent) != flat(state.permanent)).any()
+    same = flat(after.transient.head) == flat(state.transient.head)
+    assert same.all() if weights == KEEP else not same.all()
+    assert int(rings.size(after.replay)) == 0
 
 
 def test_nothing_is_learned_before_a_batch_is_there_or_while_a_lane_waits() -> None:
@@ -397,9 +399,15 @@ def test_a_penalty_pulls_towards_weights_that_were_drawn_last() -> None:
         on_consolidate=OnConsolidate(REINIT),
     )
     start = agent.init(make_key(1), HYPERS)
-    after = jax.jit(agent.consolidate)(feed(agent, HYPERS, transitions(9), start), HYPERS, make_key(0), True)
+    state = feed(agent, HYPERS, transitions(9), start)
+    np.testing.assert_array_equal(flat(state.permanent), flat(start.permanent))
+    after = jax.jit(agent.consolidate)(state, HYPERS, make_key(0), True)
+    assert (flat(after.permanent) != flat(state.permanent)).any()
+    assert int(rings.size(after.replay)) == 0
+    np.testing.assert_array_equal(flat(after.transient.trunk), flat(state.transient.trunk))
     np.testing.assert_array_equal(flat(after.initial.trunk), flat(start.transient.trunk))
     assert (flat(after.transient.trunk) != flat(start.transient.trunk)).any()
+    assert (flat(after.transient.head) != flat(state.transient.head)).any()
     np.testing.assert_array_equal(flat(after.initial.head), flat(after.transient.head))
     assert (flat(after.initial.head) != flat(start.initial.head)).any()
 

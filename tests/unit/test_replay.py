@@ -30,7 +30,13 @@ def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Re
         next_obs_storage=next_obs_storage,
         cached=np.float32(0),
     )
-    return replay._replace(add=jax.jit(replay.add), read=jax.jit(replay.read))
+    return compiled(replay)
+
+
+def compiled(replay: Replay) -> Replay:
+    return replay._replace(
+        add=jax.jit(replay.add), read=jax.jit(replay.read), sample=jax.jit(replay.sample, static_argnums=2)
+    )
 
 
 def filled(
@@ -152,7 +158,8 @@ def test_draws_are_uniform(function) -> None:
 @pytest.mark.parametrize("next_obs_storage", [SEPARATE, IMPLICIT])
 def test_a_memory_emptied_in_the_middle_of_an_episode_knows_what_it_lacks(next_obs_storage: str) -> None:
     """Of stacks of three frames, the first two after the emptying are not whole: their frames were there, and are gone."""
-    replay = make_replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, next_obs_storage=next_obs_storage)
+    number = {"number": np.int32(0)}
+    replay = compiled(make_replay(np.zeros(1, bool), number, CAPACITY, 3, next_obs_storage=next_obs_storage))
     ring = replay.begin()
     for t in range(9):
         if t == 4:

@@ -36,7 +36,7 @@ def two_states(buffer: int = 8) -> Agent:
 
 def column(values: np.ndarray | list[float]) -> jax.Array:
     """Weights of a value function with one output."""
-    return jnp.asarray(values, jnp.float32)[:, None]
+    return jnp.asarray(np.asarray(values, np.float32)[:, None])
 
 
 @cache
@@ -182,8 +182,9 @@ def test_tabular_pass_in_closed_form(visits: list[int], rate: float, seed: int) 
     after = consolidated(pt(), state, Hypers(permanent_lr=rate, transient_lr=0.0, decay=0.0))
     count = np.bincount(visits, minlength=25)
     expected = permanent.astype(np.float64) + (1 - (1 - rate) ** count) * transient
-    np.testing.assert_allclose(after.permanent[:, 0], expected, rtol=1e-5, atol=1e-6)
-    np.testing.assert_array_equal(after.permanent[count == 0, 0], permanent[count == 0])
+    found = np.asarray(after.permanent)[:, 0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found[count == 0], permanent[count == 0])
     assert not after.transient.any()  # λ = 0: Algorithm 1 resets
 
 

@@ -38,7 +38,7 @@ types: $(READY)
 	$(BIN)/pyright
 
 unit: $(READY)
-	$(BIN)/python -m pytest tests/unit --numprocesses 2 --durations 10
+	$(BIN)/python -m pytest tests/unit --numprocesses 2 --dist loadfile --durations 10
 
 lint: style types
 

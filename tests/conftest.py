@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import settings
 from jax import Array
+from platformdirs import user_cache_dir
+
+# Importing the library chooses where compiled programs are cached. Those of the tests have a directory of their own.
+os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
 
 from remanence.agents import Agent, pt_td, td
 from remanence.agents.behaviour import uniform
@@ -26,6 +32,9 @@ from remanence.worlds.true_values import corner_grid_truth
 
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("suite")
+
+# Tests compile many small programs: all are cached, so that the other worker and the next run of the suite need not.
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 # Rewards of the corners top-left, top-right, bottom-left, bottom-right in the paper's four tasks (App. C.1.1).
 TASKS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]], np.float32)
@@ -154,7 +163,7 @@ def assert_same_record(one: dict[str, Array], other: dict[str, Array], names: Se
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The user's cache is never touched."""
+    """Starts empty: no result of an earlier run is reused. Holds all but this process's compiled programs (see above)."""
     directory = tmp_path_factory.mktemp("cache")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REMANENCE_CACHE", str(directory))

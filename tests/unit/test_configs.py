@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax import Array
 
 from remanence.agents.base import AgentConfig, hypers_of, per_lane_fields, program_of
 from remanence.agents.configs import AGENTS, DQN, KINDS, PTDQN, PTQ, TD, Q, config_named
@@ -21,7 +22,7 @@ from remanence.agents.networks import Dense, Flatten, Relu
 from remanence.agents.training import Renewal
 from remanence.core.describe import from_json, parse, to_json
 from remanence.core.errors import UserError
-from remanence.core.types import EnvSpec, Episodes, Hypers, ObsSpec, Steps
+from remanence.core.types import EnvSpec, Episodes, Hypers, Key, ObsSpec, Steps
 from remanence.experiments import REGISTRY
 from remanence.results.directory import RunDirectory
 from remanence.runs.describe import describe
@@ -47,8 +48,12 @@ def test_every_agent_is_built_from_the_spec_of_an_environment(name: str) -> None
     spec = dataclasses.replace(GRID, num_tasks=2)
     config = config_named(name)
     agent = config.build(spec)
-    state = agent.init(jax.random.key(0), hypers_of(config))
-    values = agent.inspect(agent.policy_state(state), jnp.int16(3))["value"]
+
+    def first_values(key: Key) -> Array:
+        state = agent.init(key, hypers_of(config))
+        return agent.inspect(agent.policy_state(state), jnp.int16(3))["value"]
+
+    values = jax.eval_shape(first_values, jax.random.key(0))  # shapes are the question: nothing is compiled
     outputs = {"TD": 1, "TD-reset": 1, "PT-TD": 1, "DQN-multihead": 8}
     assert values.shape == (outputs.get(name, 4),)
 

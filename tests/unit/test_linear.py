@@ -15,6 +15,7 @@ from remanence.agents.linear import Features, Value, linear, one_hot, row_and_co
 
 ORDER = 26
 RBF = thresholded_rbf(ORDER)
+ROW_AND_COLUMN, RADIAL = jax.jit(row_and_column(5).encode), jax.jit(RBF.encode)
 CODINGS: dict[str, tuple[Features, np.ndarray]] = {
     "table": (one_hot(25), np.arange(25)),
     "rows and columns": (row_and_column(5), np.arange(25)),
@@ -24,7 +25,7 @@ CODINGS: dict[str, tuple[Features, np.ndarray]] = {
 
 def dense(features: Features, observations: np.ndarray) -> np.ndarray:
     """[observations, features] the matrix Φ, from what `encode` says is active."""
-    index, strength = (np.asarray(part) for part in jax.vmap(features.encode)(jnp.asarray(observations)))
+    index, strength = (np.asarray(part) for part in jax.jit(jax.vmap(features.encode))(jnp.asarray(observations)))
     phi = np.zeros((len(observations), features.count))
     for row, which, how_much in zip(phi, index, strength, strict=True):
         for i, x in zip(which, how_much, strict=True):
@@ -36,7 +37,7 @@ def dense(features: Features, observations: np.ndarray) -> np.ndarray:
 def test_apply_is_phi_times_weights(coding: str) -> None:
     features, observations = CODINGS[coding]
     weights = np.random.default_rng(0).normal(size=(features.count, 3)).astype(np.float32)
-    apply = jax.vmap(linear(features, outputs=3).apply, in_axes=(None, 0))
+    apply = jax.jit(jax.vmap(linear(features, outputs=3).apply, in_axes=(None, 0)))
     values = apply(jnp.asarray(weights), jnp.asarray(observations))
     np.testing.assert_allclose(values, dense(features, observations) @ weights, rtol=1e-5, atol=1e-6)
 
@@ -48,10 +49,10 @@ def test_nudge_is_a_step_along_the_gradient(coding: str, output: int) -> None:
     value: Value = linear(features, outputs=3)
     weights = jnp.asarray(np.random.default_rng(1).normal(size=(features.count, 3)), jnp.float32)
     obs, amount = jnp.asarray(observations[7]), jnp.float32(0.37)
-    gradient = jax.grad(lambda w: value.apply(w, obs)[output])(weights)
+    gradient = np.asarray(jax.jit(jax.grad(lambda w: value.apply(w, obs)[output]))(weights))
     assert np.count_nonzero(gradient) >= 1
-    nudged = value.add_scaled_gradient(weights, obs, jnp.int32(output), amount)
-    np.testing.assert_allclose(nudged, weights + amount * gradient, rtol=1e-6)
+    nudged = jax.jit(value.add_scaled_gradient)(weights, obs, jnp.int32(output), amount)
+    np.testing.assert_allclose(nudged, np.asarray(weights) + np.float32(amount) * gradient, rtol=1e-6)
 
 
 def test_values_start_at_zero() -> None:
@@ -71,7 +72,7 @@ def test_rows_and_columns_of_the_start_are_those_of_the_paper() -> None:
 
 @given(row=st.integers(0, 4), column=st.integers(0, 4))
 def test_rows_come_first_then_columns(row: int, column: int) -> None:
-    index, strength = row_and_column(5).encode(jnp.int32(5 * row + column))
+    index, strength = ROW_AND_COLUMN(np.int32(5 * row + column))
     assert index.tolist() == [row, 5 + column]
     assert strength.tolist() == [1, 1]
 
@@ -107,7 +108,7 @@ def test_radial_features_on_the_lattice_and_at_the_edges() -> None:
 
 @given(point=hnp.arrays(np.float32, 2, elements=st.floats(0, 1, width=32)))
 def test_radial_indices_exist_and_differ(point: np.ndarray) -> None:
-    index, strength = (np.asarray(part) for part in RBF.encode(jnp.asarray(point)))
+    index, strength = (np.asarray(part) for part in RADIAL(point))
     assert len(set(index.tolist())) == 4
     assert index.min() >= 0
     assert index.max() < 676

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ TRUTH = Truth(
 
 def test_errors_of_one_value_function_by_hand() -> None:
     """Task 1, v = (2, 4): squared errors (4, 4); others: task 0 (1, 16), task 2 (1, 0)."""
-    measured = value_error(believer("value"), TRUTH)(at(1, value=[2, 4]))
+    measured = jax.jit(value_error(believer("value"), TRUTH))(at(1, value=[2, 4]))
     assert {name: float(number) for name, number in measured.items()} == {
         "rmsve_current": 2,
         "rmsve_current_unweighted": 2,
@@ -52,14 +53,14 @@ def test_errors_of_one_value_function_by_hand() -> None:
 
 def test_current_error_weighs_points() -> None:
     """Task 0, v = (3, 0): only the first point is wrong, by 2. Weighted √(0.25 · 4) = 1, unweighted √(4 / 2)."""
-    measured = value_error(believer("value"), TRUTH)(at(0, value=[3, 0]))
+    measured = jax.jit(value_error(believer("value"), TRUTH))(at(0, value=[3, 0]))
     assert float(measured["rmsve_current"]) == 1
     assert float(measured["rmsve_current_unweighted"]) == pytest.approx(np.sqrt(2))
 
 
 def test_other_tasks_judge_the_permanent_part_alone() -> None:
     """Task 2, value perfect, permanent (1, 1): others are task 0 (0, 1) and task 1 (1, 1)."""
-    measured = value_error(believer("value", "permanent"), TRUTH)(at(2, value=[3, 4], permanent=[1, 1]))
+    measured = jax.jit(value_error(believer("value", "permanent"), TRUTH))(at(2, value=[3, 4], permanent=[1, 1]))
     assert float(measured["rmsve_current"]) == 0
     assert float(measured["mse_others"]) == pytest.approx((0.5 + 1) / 2)
     assert float(measured["rmsve_others"]) == pytest.approx((np.sqrt(0.5) + 1) / 2)
@@ -68,7 +69,7 @@ def test_other_tasks_judge_the_permanent_part_alone() -> None:
 def test_final_points_count_without_error() -> None:
     """As `test_errors_of_one_value_function_by_hand`, but episodes end in the second point: only its share of the mean is left."""
     ends = dataclasses.replace(TRUTH, final=np.array([False, True]))
-    measured = value_error(believer("value"), ends)(at(1, value=[2, 4]))
+    measured = jax.jit(value_error(believer("value"), ends))(at(1, value=[2, 4]))
     assert {name: float(number) for name, number in measured.items()} == {
         "rmsve_current": pytest.approx(np.sqrt(0.25 * 4)),
         "rmsve_current_unweighted": pytest.approx(np.sqrt(4 / 2)),
@@ -85,7 +86,7 @@ def test_errors_against_numpy(points: int) -> None:
     weights = rng.random(points)
     final = np.arange(points) % 7 == 3
     truth = Truth(np.arange(points), rng.normal(size=(4, points)), weights / weights.sum(), final)
-    probe = value_error(believer("value", "permanent"), truth)
+    probe = jax.jit(value_error(believer("value", "permanent"), truth))
     for task in (0, 3):
         measured = probe(at(task, value=value, permanent=permanent))
         squared = ~final * (value - truth.values[task]) ** 2

@@ -24,6 +24,7 @@ class Compiled(Replay):
 
     add = jax.jit(Replay.add, static_argnums=0)
     read = jax.jit(Replay.read, static_argnums=0)
+    sample = jax.jit(Replay.sample, static_argnums=(0, 3))
 
 
 @cache
@@ -158,7 +159,7 @@ def test_draws_are_uniform(function) -> None:
 @pytest.mark.parametrize("next_obs_storage", [SEPARATE, IMPLICIT])
 def test_a_memory_emptied_in_the_middle_of_an_episode_knows_what_it_lacks(next_obs_storage: str) -> None:
     """Of stacks of three frames, the first two after the emptying are not whole: their frames were there, and are gone."""
-    replay = Replay(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, next_obs_storage=next_obs_storage)
+    replay = Compiled(np.zeros(1, bool), {"number": np.int32(0)}, CAPACITY, 3, next_obs_storage=next_obs_storage)
     ring = replay.begin()
     for t in range(9):
         if t == 4:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import jax.numpy as jnp
@@ -43,6 +44,7 @@ class Ladder(World):
         return rung, TimeStep(rung, task, jnp.where(ended, 0.0, self.discount), ended)
 
 
+@cache
 def notebook(consolidate_every: ConsolidateEvery = None, task_aware: bool = False) -> Agent:
     """Writes down every transition it is given: (rung before, rung after, reward, discount, last, task)."""
 
@@ -76,14 +78,25 @@ def probe(probe_input: ProbeInput) -> dict[str, Array]:
     return {
         **probe_input.window._asdict(),
         "task": probe_input.task_id,
-        "consolidated": probe_input.agent[2],
         "count": probe_input.episodes.count,
         "returns": probe_input.episodes.returns,
         **latest_returns(probe_input),
     }
 
 
-def live(agent: Agent, window: int, segment_length: int, truncate_on_switch: bool = False, round_steps: int = 4) -> Any:
+def consolidations(probe_input: ProbeInput) -> dict[str, Array]:
+    return {"consolidated": probe_input.agent[2]}
+
+
+@cache
+def live(
+    agent: Agent,
+    window: int,
+    segment_length: int,
+    truncate_on_switch: bool = False,
+    round_steps: int = 4,
+    probe: Probe = probe,
+) -> Any:
     stream = Stream(
         np.array([1.0, 10.0], np.float32),
         (0, 1, 0),
@@ -222,13 +235,14 @@ def test_a_world_can_say_that_an_episode_was_cut_off() -> None:
 )
 def test_consolidation_by_steps(consolidate_every: ConsolidateEvery, expected: list[int], round_steps: int) -> None:
     """After steps 6, 12, 18 (and 24, when life is over and nothing is consolidated), or at the two switches."""
-    outcome = live(notebook(consolidate_every), window=4, segment_length=8, round_steps=round_steps)
+    agent = notebook(consolidate_every)
+    outcome = live(agent, window=4, segment_length=8, round_steps=round_steps, probe=consolidations)
     assert outcome.record["consolidated"][0].tolist() == expected
     assert outcome.agents[1].tolist() == [24] * 3
 
 
 def test_agents_that_are_told_the_task_see_it() -> None:
-    notes = live(notebook(task_aware=True), window=4, segment_length=8).agents[0][0, :24]
+    notes = live(notebook(task_aware=True), window=4, segment_length=8, probe=consolidations).agents[0][0, :24]
     assert notes[:, 5].tolist() == [0] * 8 + [1] * 8 + [0] * 8
 
 

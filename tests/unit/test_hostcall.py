@@ -33,16 +33,16 @@ def double(x: Any) -> Any:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """With the interface as it is, and as if XLA had a version that we do not know."""
     calls.clear()
-    hostcall._interface_supported.cache_clear()
+    hostcall.interface_supported.cache_clear()
     if request.param == "other version":
         monkeypatch.setattr(hostcall, "_interface_version", lambda: (1, 0))
         with pytest.warns(UserWarning, match=r"is version 1\.0, remanence supports version 0\.3"):
-            assert not hostcall._interface_supported()
+            assert not hostcall.interface_supported()
     else:
-        assert hostcall._interface_supported()
+        assert hostcall.interface_supported()
     yield request.param
     jax.effects_barrier()
-    hostcall._interface_supported.cache_clear()
+    hostcall.interface_supported.cache_clear()
 
 
 GIVEN = jnp.arange(8, dtype=jnp.int32).reshape(4, 2)
@@ -100,7 +100,7 @@ def test_each_device_calls_it_for_its_own_lanes() -> None:
 
 def test_the_warning_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostcall, "_interface_version", lambda: None)
-    hostcall._interface_supported.cache_clear()
+    hostcall.interface_supported.cache_clear()
     try:
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
@@ -108,7 +108,7 @@ def test_the_warning_comes_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 jax.block_until_ready(double(GIVEN[0]))
         assert len([one for one in said if "structures of an unknown size" in str(one.message)]) == 1
     finally:
-        hostcall._interface_supported.cache_clear()
+        hostcall.interface_supported.cache_clear()
 
 
 def test_the_version_is_read_from_the_interface_that_calls() -> None:

@@ -71,6 +71,8 @@ class Agent(NamedTuple):
     """(state, obs) -> activations of the last hidden layer of the (transient) network; None if there is no network"""
     activations: Callable[[AgentState, Array], list[Array]] | None = None
     """(state, obs) -> the outputs of all layers of that network; the last one is the values"""
+    native: Callable[[], Agent] | str = "it has no deep network"
+    """makes the same agent with a native learner (`agents/learners.py`), or says why there is none"""
 
 
 @runtime_checkable

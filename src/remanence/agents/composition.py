@@ -31,6 +31,8 @@ class ValueComposition(NamedTuple):
     """whether V^P of a state changes only at a consolidation; on a shared trunk it changes at every step"""
     activations: Callable[[Any, Array], list[Array]] | None = None
     """(transient, obs) -> the outputs of all layers of the transient network, V^T last, each [batch, ...]; None if not available"""
+    networks: tuple[Network, ...] = ()
+    """the transient network, and the permanent one if there is one; none if they share layers"""
 
 
 def single(network: Network) -> ValueComposition:
@@ -49,6 +51,7 @@ def single(network: Network) -> ValueComposition:
         outputs=_outputs(network),
         has_permanent=False,
         activations=network.activations,
+        networks=(network,),
     )
 
 
@@ -72,6 +75,7 @@ def separate_networks(permanent: Network, transient: Network) -> ValueCompositio
         input=transient.input,
         outputs=_outputs(transient),
         activations=transient.activations,
+        networks=(transient, permanent),
     )
 
 
@@ -124,6 +128,7 @@ def index_rows(parts: ValueComposition) -> ValueComposition:
         permanent=permanent,
         transient=lambda weights, number: parts.transient(weights, number)[number],
         activations=activations if parts.activations else None,
+        networks=(),
     )
 
 

@@ -41,6 +41,7 @@ from remanence.agents.behaviour import Behaviour
 from remanence.agents.composition import ValueComposition
 from remanence.agents.frames import FrameStack, frame_stack
 from remanence.agents.heads import OutputProblem, head_per_task, one_head, with_task_obs
+from remanence.agents.native.support import why_not_native
 from remanence.agents.replay import IMPLICIT, NONE, SEPARATE, Frame, Replay, Sample
 from remanence.agents.ring import Ring
 from remanence.agents.td import Problem
@@ -347,10 +348,16 @@ class DeepLearner:
             policy_state=_policy_state,
             features=self.features if has_activations else None,
             activations=self.activations if has_activations else None,
+            native=why_not_native(self) or partial(self._native_agent, consolidate_every),
         )
         if self.heads == 1:
             return agent
         return with_task_obs(agent, self.values, self.problem, self.behaviour, self.heads, self.parts.outputs)
+
+    def _native_agent(self, consolidate_every: ConsolidateEvery) -> Agent:
+        from remanence.agents.native.learner import make_native  # compiles the kernels
+
+        return make_native(self).agent(consolidate_every)
 
 
 def deep_agent(

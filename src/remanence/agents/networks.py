@@ -67,6 +67,8 @@ class Network(NamedTuple):
     output: Shape
     summary: tuple[tuple[str, Shape, int], ...]
     """for each layer: its label, the shape of its output, its number of parameters"""
+    layers: tuple[Layer, ...] = ()
+    """its layers, if it is a plain sequence of them"""
 
     @property
     def size(self) -> int:
@@ -103,6 +105,7 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
         input=shapes[0],
         output=shapes[-1],
         summary=tuple(summary),
+        layers=tuple(layers),
     )
 
 
@@ -147,7 +150,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         return lambda weights, _: compute(weights, jnp.asarray(table, jnp.float32))
 
     if count == 0 or len(size) != 3:
-        return network._replace(apply=of_rows(network.apply), activations=of_rows(network.activations), input=())
+        return network._replace(apply=of_rows(network.apply), activations=of_rows(network.activations), input=(), layers=())
 
     views = np.lib.stride_tricks.sliding_window_view(table, (reach, reach), axis=(1, 2))[:, ::stride, ::stride]
     views = np.moveaxis(views[:, : size[0], : size[1]], 3, -1)  # [rows, H, W, reach, reach, C]
@@ -161,7 +164,7 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         seen = local.apply(weights[:count], windows)[:, 0, 0]  # [windows, features]
         return rest.apply(weights[count:], seen[place])
 
-    return network._replace(apply=apply, activations=of_rows(network.activations), input=())
+    return network._replace(apply=apply, activations=of_rows(network.activations), input=(), layers=())
 
 
 def mlp(input: Shape, hidden: Sequence[int], outputs: int, activation: str = "relu", init: str = "small") -> Network:

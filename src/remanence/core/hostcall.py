@@ -29,7 +29,7 @@ VERSIONS = ((0, 3),)
 # XLA's codes of the dtypes we use.
 _TYPES = {1: ctypes.c_bool, 2: ctypes.c_int8, 4: ctypes.c_int32, 6: ctypes.c_uint8, 11: ctypes.c_float}
 _INTERNAL_ERROR = 13
-_METADATA = 1
+METADATA = 1  # the type of the extension with which XLA asks for our version
 
 
 class _Extension(Structure):
@@ -98,6 +98,20 @@ class _Frame(Structure):
     )
 
 
+class Offsets:
+    """Where things are in a call frame, in bytes: for compiled handlers that read it themselves."""
+
+    EXTENSION = _Frame.extension.offset
+    INTERFACE = _Frame.interface.offset
+    ARGUMENTS = _Frame.arguments.offset + _Buffers.items.offset
+    RESULTS = _Frame.results.offset + _Buffers.items.offset
+    DATA, RANK, DIMS = _Buffer.data.offset, _Buffer.rank.offset, _Buffer.dims.offset
+    EXTENSION_TYPE = _Extension.type.offset
+    METADATA = _MetadataExtension.metadata.offset
+    METADATA_VERSION = _Metadata.version.offset + _Version.major.offset
+    INTERFACE_VERSION = _Interface.version.offset + _Version.major.offset
+
+
 _Handler = ctypes.CFUNCTYPE(c_void_p, POINTER(_Frame))
 _lock = threading.Lock()
 _registered: dict[str, Any] = {}  # handlers must outlive the programs that call them
@@ -111,7 +125,7 @@ def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any
     reaches the call, whether its result is used or not. Order is guaranteed only if a call needs the result of another.
     """
     with _lock:  # two threads may trace at once
-        direct = jax.default_backend() == "cpu" and _interface_supported()
+        direct = jax.default_backend() == "cpu" and interface_supported()
         if direct and name not in _registered:
             _registered[name] = _register(name, function)
     if not direct:
@@ -140,7 +154,7 @@ def _by_io_callback(function: HostFunction, result: Any, argument: Array) -> Any
 
 
 @cache
-def _interface_supported() -> bool:
+def interface_supported() -> bool:
     """Whether our structures match XLA's interface; warns once if not."""
     found = _interface_version()
     if found in VERSIONS:
@@ -165,7 +179,7 @@ def _interface_version() -> tuple[int, int] | None:
         found.append(_version(at.contents))
         _answer_metadata(at.contents)
 
-    _register_target("remanence_version", ask)
+    register_target("remanence_version", _address(ask))
     _registered["remanence_version"] = ask
     return found[0] if found else None
 
@@ -182,7 +196,7 @@ def _version(frame: _Frame) -> tuple[int, int] | None:
 
 def _answer_metadata(frame: _Frame) -> bool:
     """On registration, XLA asks for our version; we return its own. Returns whether this was such a call."""
-    if not frame.extension or frame.extension.contents.type != _METADATA:
+    if not frame.extension or frame.extension.contents.type != METADATA:
         return False
     extension = ctypes.cast(frame.extension, POINTER(_MetadataExtension)).contents
     ours, theirs = extension.metadata.contents.version, frame.interface.contents.version
@@ -204,14 +218,21 @@ def _register(name: str, function: HostFunction) -> Any:
             return frame.interface.contents.make_error(ctypes.byref(details))
         return None
 
-    _register_target(name, handler)
+    register_target(name, _address(handler))
     return handler
 
 
-def _register_target(name: str, handler: Any) -> None:
+def register_target(name: str, address: int) -> None:
+    """Lets compiled programs call the handler at this address by a name."""
     capsule = ctypes.pythonapi.PyCapsule_New
     capsule.restype, capsule.argtypes = ctypes.py_object, [c_void_p, c_char_p, c_void_p]
-    jax.ffi.register_ffi_target(name, capsule(ctypes.cast(handler, c_void_p).value, None, None), platform="cpu")
+    jax.ffi.register_ffi_target(name, capsule(address, None, None), platform="cpu")
+
+
+def _address(function: Any) -> int:
+    address = ctypes.cast(function, c_void_p).value
+    assert address is not None
+    return address
 
 
 def _arrays(buffers: _Buffers) -> Iterator[np.ndarray]:

@@ -1,0 +1,64 @@
+"""Compiled kernels and where they are cached.
+
+Numba's own cache notices changes of a function's file, but not of the files whose functions it calls. So kernels are cached in a
+directory named by a hash of all of them, in the user's cache directory, readable by the user only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+
+from remanence.core import backend
+
+# Products and sums may fuse; nothing is reordered.
+FAST = {"contract", "nsz", "arcp"}
+
+
+@cache
+def directory() -> Path | None:
+    """The cache of the kernels; None if it cannot be made."""
+    sources = hashlib.sha256(numba.__version__.encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        sources.update(source.read_bytes())
+    path = backend.cache_directory() / "kernels" / sources.hexdigest()[:16]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        path.chmod(0o700)
+    except OSError as error:
+        warnings.warn(f"kernels are compiled again in every process: {path} cannot be made ({error})", stacklevel=2)
+        return None
+    return path
+
+
+@contextlib.contextmanager
+def _cached() -> Iterator[bool]:
+    """Within it, decorated functions are cached in our directory; gives whether they can be."""
+    path, before = directory(), numba.config.CACHE_DIR
+    if path is None:
+        yield False
+        return
+    numba.config.CACHE_DIR = str(path)
+    try:
+        yield True
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def kernel(function: Callable) -> Any:
+    """A function for other kernels."""
+    with _cached() as can_cache:
+        return numba.njit(cache=can_cache, nogil=True, fastmath=FAST, error_model="numpy")(function)
+
+
+def handler(function: Callable) -> Any:
+    """A function that XLA calls with the address of a call frame; compiled at once."""
+    with _cached() as can_cache:
+        return numba.cfunc(numba.types.int64(numba.types.int64), cache=can_cache, nopython=True)(function)

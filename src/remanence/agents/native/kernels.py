@@ -1,0 +1,406 @@
+"""The layers of a network on binary inputs, forward and backward, and the optimizers.
+
+A network is a table `net`, one row per layer: addresses of its weights and of their optimizer state, and sizes. Layer 0 reads bits:
+it is dense, or a convolution (`image` has its sizes). All others are dense. All but the last are followed by a ReLU.
+
+An input is a list of the numbers of the bits that are set. Activations of layer l, [batch, units], are at `acts[l]`, in rows of
+`padded(units)` floats. Gradients of activations have room for `padded(batch)` rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from remanence.agents.native.compiling import kernel
+from remanence.agents.native.memory import F4, floats, ints, octets, padded, take
+from remanence.agents.native.support import LANES
+from remanence.agents.native.tiles import product, transpose
+
+# Columns of `net`.
+WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, INPUTS, UNITS = range(8)
+COLUMNS = 8
+# Places in `image`: 0 filters for a dense layer 0.
+HEIGHT, WIDTH, CHANNELS, SIDE, FILTERS = range(5)
+# Optimizers. Adam's constants are rounded once, as optax rounds them.
+SGD, ADAM = 0, 1
+_B1, _B2, _A1, _A2, _EPS = F4(0.9), F4(0.999), F4(1 - 0.9), F4(1 - 0.999), F4(1e-8)
+
+
+@kernel
+def decode(address, n, channels, stride, start, out, count):
+    """Appends the numbers of the bits that are set among n bytes (in NumPy's order) to `out`; -> how many there are now.
+
+    Bit c of group p becomes p · stride + start + c, where a group has `channels` bits: frames are interleaved by pixel.
+    """
+    packed = octets(address, n)
+    for i in range(n):
+        byte = packed[i]
+        while byte:
+            top = 0
+            high = byte
+            if high & 0xF0:
+                high >>= 4
+            else:
+                top += 4
+            if high & 0xC:
+                high >>= 2
+            else:
+                top += 2
+            if not high & 0x2:
+                top += 1
+            bit = i * 8 + top
+            out[count] = bit // channels * stride + start + bit % channels
+            count += 1
+            byte = byte & ~np.uint8(128 >> top) & np.uint8(255)
+    return count
+
+
+@kernel
+def add_to(to, other, n):
+    """to[:n] += other[:n], at addresses."""
+    a, b = floats(to, n), floats(other, n)
+    for i in range(n):
+        a[i] += b[i]
+
+
+@kernel
+def sparse_forward(weights, bias, units, idx, counts, batch, most, out):
+    """out[s] = relu(bias + the rows of the bits of input s); four rows at a time."""
+    ld, start = padded(units), floats(bias, units)
+    for s in range(batch):
+        h, bits, n = floats(out + 4 * s * ld, units), ints(idx + 4 * s * most, counts[s]), counts[s]
+        for j in range(units):
+            h[j] = start[j]
+        k = 0
+        while k + 4 <= n:
+            r0, r1 = floats(weights + 4 * bits[k] * units, units), floats(weights + 4 * bits[k + 1] * units, units)
+            r2, r3 = floats(weights + 4 * bits[k + 2] * units, units), floats(weights + 4 * bits[k + 3] * units, units)
+            for j in range(units):
+                h[j] = h[j] + r0[j] + r1[j] + r2[j] + r3[j]
+            k += 4
+        while k < n:
+            r0 = floats(weights + 4 * bits[k] * units, units)
+            for j in range(units):
+                h[j] = h[j] + r0[j]
+            k += 1
+        for j in range(units):
+            h[j] = max(h[j], F4(0))
+
+
+@kernel
+def conv_forward(weights, bias, image, idx, counts, batch, most, out, stack):
+    """A convolution of bits: each adds `side` runs of side · filters numbers to a picture with a margin."""
+    channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
+    height, width = image[HEIGHT] - side + 1, image[WIDTH] - side + 1
+    across, run, mark = image[WIDTH] + side - 1, side * filters, stack[0]
+    turned, picture = take(stack, 4 * channels * side * run), take(stack, 4 * across * (image[HEIGHT] + side - 1) * filters)
+    _turn(weights, image, turned)
+    canvas, start = floats(picture, across * (image[HEIGHT] + side - 1) * filters), floats(bias, filters)
+    ld = padded(height * width * filters)
+    for s in range(batch):
+        for p in range(canvas.shape[0]):
+            canvas[p] = F4(0)
+        bits = ints(idx + 4 * s * most, counts[s])
+        for k in range(counts[s]):
+            cell, channel = bits[k] // channels, bits[k] % channels
+            corner = ((cell // image[WIDTH] + side - 1) * across + cell % image[WIDTH]) * filters
+            for i in range(side):
+                add_to(picture + 4 * (corner - i * across * filters), turned + 4 * (channel * side + i) * run, run)
+        for y in range(height):
+            row = floats(picture + 4 * ((y + side - 1) * across + side - 1) * filters, width * filters)
+            h = floats(out + 4 * (s * ld + y * width * filters), width * filters)
+            for x in range(0, width * filters, filters):
+                for f in range(filters):
+                    h[x + f] = max(row[x + f] + start[f], F4(0))
+    stack[0] = mark
+
+
+@kernel
+def _turn(weights, image, turned):
+    """Weights [side, side, channels, filters] -> [channels, side, side reversed, filters]: what one bit adds to a row."""
+    channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
+    w, t = floats(weights, side * side * channels * filters), floats(turned, side * side * channels * filters)
+    for i in range(side):
+        for j in range(side):
+            for c in range(channels):
+                for f in range(filters):
+                    t[((c * side + i) * side + side - 1 - j) * filters + f] = w[((i * side + j) * channels + c) * filters + f]
+
+
+@kernel
+def conv_gradient(image, idx, counts, batch, most, delta, gradient, bias_gradient, stack):
+    """The gradients of a convolution's weights and bias, from `delta`, the gradient of its output."""
+    channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
+    height, width = image[HEIGHT] - side + 1, image[WIDTH] - side + 1
+    across, run, mark = image[WIDTH] + side - 1, side * filters, stack[0]
+    size = across * (image[HEIGHT] + side - 1) * filters
+    turned, picture = take(stack, 4 * channels * side * run), take(stack, 4 * size)
+    sums, canvas = floats(turned, channels * side * run), floats(picture, size)
+    total, of_bias = floats(take(stack, 4 * width * filters), width * filters), floats(bias_gradient, filters)
+    sums[:] = F4(0)
+    canvas[:] = F4(0)
+    total[:] = F4(0)
+    ld = padded(height * width * filters)
+    for s in range(batch):
+        for y in range(height):
+            row = floats(picture + 4 * ((y + side - 1) * across + side - 1) * filters, width * filters)
+            d = floats(delta + 4 * (s * ld + y * width * filters), width * filters)
+            for x in range(width * filters):
+                row[x] = d[x]
+                total[x] += d[x]
+        bits = ints(idx + 4 * s * most, counts[s])
+        for k in range(counts[s]):
+            cell, channel = bits[k] // channels, bits[k] % channels
+            corner = ((cell // image[WIDTH] + side - 1) * across + cell % image[WIDTH]) * filters
+            for i in range(side):
+                add_to(turned + 4 * (channel * side + i) * run, picture + 4 * (corner - i * across * filters), run)
+    of_bias[:] = F4(0)
+    for x in range(width * filters):
+        of_bias[x % filters] += total[x]
+    g = floats(gradient, side * side * channels * filters)
+    for i in range(side):
+        for j in range(side):
+            for c in range(channels):
+                for f in range(filters):
+                    g[((i * side + j) * channels + c) * filters + f] = sums[
+                        ((c * side + i) * side + side - 1 - j) * filters + f
+                    ]
+    stack[0] = mark
+
+
+@kernel
+def dense_forward(weights, bias, inputs, units, given, batch, out, relu, stack):
+    """out = given @ weights + bias, and a ReLU if asked for."""
+    ld, mark = padded(units), stack[0]
+    if ld != units:  # the products need full vectors: weights with columns of zeros
+        wide = take(stack, 4 * inputs * ld)
+        for i in range(inputs):
+            to, row = floats(wide + 4 * i * ld, ld), floats(weights + 4 * i * units, units)
+            for j in range(units):
+                to[j] = row[j]
+            for j in range(units, ld):
+                to[j] = F4(0)
+        weights = wide
+    product(given, padded(inputs), 1, weights, ld, out, ld, batch, ld, inputs)
+    start = floats(bias, units)
+    for s in range(batch):
+        h = floats(out + 4 * s * ld, units)
+        if relu:
+            for j in range(units):
+                h[j] = max(h[j] + start[j], F4(0))
+        else:
+            for j in range(units):
+                h[j] = h[j] + start[j]
+    stack[0] = mark
+
+
+@kernel
+def forward(net, image, idx, counts, batch, most, acts, stack):
+    """The activations of all layers, at `acts`."""
+    last = net.shape[0] - 1
+    if image[FILTERS]:
+        conv_forward(net[0, WEIGHTS], net[0, BIAS], image, idx, counts, batch, most, acts[0], stack)
+    else:
+        sparse_forward(net[0, WEIGHTS], net[0, BIAS], net[0, UNITS], idx, counts, batch, most, acts[0])
+    for n in range(1, last + 1):
+        dense_forward(
+            net[n, WEIGHTS], net[n, BIAS], net[n, INPUTS], net[n, UNITS], acts[n - 1], batch, acts[n], n < last, stack
+        )
+
+
+@kernel
+def values_of_one(net, image, idx, counts, most, acts, stack):
+    """The same for one input: only units that are on are followed."""
+    last = net.shape[0] - 1
+    if image[FILTERS]:
+        conv_forward(net[0, WEIGHTS], net[0, BIAS], image, idx, counts, 1, most, acts[0], stack)
+    else:
+        sparse_forward(net[0, WEIGHTS], net[0, BIAS], net[0, UNITS], idx, counts, 1, most, acts[0])
+    for n in range(1, last + 1):
+        units = net[n, UNITS]
+        given, h, start = floats(acts[n - 1], net[n, INPUTS]), floats(acts[n], units), floats(net[n, BIAS], units)
+        for j in range(units):
+            h[j] = start[j]
+        for i in range(net[n, INPUTS]):
+            x = given[i]
+            if x > 0:
+                row = floats(net[n, WEIGHTS] + 4 * i * units, units)
+                for j in range(units):
+                    h[j] = h[j] + x * row[j]
+        if n < last:
+            for j in range(units):
+                h[j] = max(h[j], F4(0))
+
+
+@kernel
+def step_weights(kind, weights, mu, nu, gradient, n, lr, scale):
+    """One step of the optimizer on n numbers, at addresses.
+
+    SGD: lr is the learning rate. Adam: lr is divided by its first bias correction, `scale` is 1 over the second one.
+    """
+    w, g = floats(weights, n), floats(gradient, n)
+    if kind == SGD:
+        for j in range(n):
+            w[j] = w[j] - lr * g[j]
+        return
+    m, v = floats(mu, n), floats(nu, n)
+    for j in range(n):
+        x = g[j]
+        first, second = _B1 * m[j] + _A1 * x, _B2 * v[j] + _A2 * (x * x)
+        m[j] = first
+        v[j] = second
+        w[j] = w[j] - lr * first / (np.sqrt(second * scale) + _EPS)
+
+
+@kernel
+def step_without_gradient(kind, weights, mu, nu, n, lr, scale):
+    """The same for a gradient of 0."""
+    if kind == SGD:
+        return
+    w, m, v = floats(weights, n), floats(mu, n), floats(nu, n)
+    for j in range(n):
+        first, second = _B1 * m[j], _B2 * v[j]
+        m[j] = first
+        v[j] = second
+        w[j] = w[j] - lr * first / (np.sqrt(second * scale) + _EPS)
+
+
+@kernel
+def dense_backward(weights, inputs, units, delta, batch, acts, out, stack):
+    """out = delta @ weightsᵀ where the activations are positive: as (weights @ deltaᵀ)ᵀ, so that no weight is moved."""
+    ld, wide, mark = padded(batch), padded(inputs), stack[0]
+    turned, result = take(stack, 4 * padded(units) * ld), take(stack, 4 * wide * ld)
+    transpose(delta, padded(units), turned, ld, batch, units)
+    product(weights, units, 1, turned, ld, result, ld, inputs, ld, units)
+    transpose(result, ld, out, wide, inputs, batch)
+    for s in range(batch):
+        h, d = floats(acts + 4 * s * wide, inputs), floats(out + 4 * s * wide, inputs)
+        for i in range(inputs):
+            d[i] = d[i] if h[i] > 0 else F4(0)
+    stack[0] = mark
+
+
+@kernel
+def dense_update(kind, net, n, given, delta, batch, lr, scale, stack):
+    """A step of the weights of dense layer n; the gradient of four rows at a time."""
+    inputs, units = net[n, INPUTS], net[n, UNITS]
+    ld, mark = padded(units), stack[0]
+    gradient = take(stack, 4 * 4 * ld)
+    i = 0
+    while i < inputs:
+        rows = min(4, inputs - i)
+        product(given + 4 * i, 1, padded(inputs), delta, ld, gradient, ld, rows, ld, batch)
+        offset = 4 * i * units
+        if ld == units:
+            step_weights(
+                kind, net[n, WEIGHTS] + offset, net[n, MU] + offset, net[n, NU] + offset, gradient, rows * units, lr, scale
+            )
+        else:
+            for r in range(rows):
+                at = offset + 4 * r * units
+                step_weights(
+                    kind, net[n, WEIGHTS] + at, net[n, MU] + at, net[n, NU] + at, gradient + 4 * r * ld, units, lr, scale
+                )
+        i += rows
+    _bias_update(kind, net, n, delta, batch, lr, scale, gradient)
+    stack[0] = mark
+
+
+@kernel
+def _bias_update(kind, net, n, delta, batch, lr, scale, gradient):
+    units = net[n, UNITS]
+    ld, g = padded(units), floats(gradient, units)
+    for j in range(units):
+        g[j] = F4(0)
+    for s in range(batch):
+        add_to(gradient, delta + 4 * s * ld, units)
+    step_weights(kind, net[n, BIAS], net[n, BIAS_MU], net[n, BIAS_NU], gradient, units, lr, scale)
+
+
+@kernel
+def sparse_update(kind, net, idx, counts, batch, most, delta, lr, scale, stack):
+    """A step of layer 0. The gradient of a row is the sum of `delta` over the inputs whose bit is set: it is never stored."""
+    inputs, units, mark = net[0, INPUTS], net[0, UNITS], stack[0]
+    ld, gradient = padded(units), take(stack, 4 * padded(units))
+    begin, fill = ints(take(stack, 4 * (inputs + 1)), inputs + 1), ints(take(stack, 4 * inputs), inputs)
+    order = _samples_by_bit(idx, counts, batch, most, inputs, begin, fill, stack)
+    for i in range(inputs):
+        low, high, at = begin[i], begin[i + 1], 4 * i * units
+        weights, mu, nu = net[0, WEIGHTS] + at, net[0, MU] + at, net[0, NU] + at
+        if low == high:
+            step_without_gradient(kind, weights, mu, nu, units, lr, scale)
+            continue
+        first = delta + 4 * order[low] * ld
+        if high - low == 1:
+            step_weights(kind, weights, mu, nu, first, units, lr, scale)
+            continue
+        g, d, e = floats(gradient, units), floats(first, units), floats(delta + 4 * order[low + 1] * ld, units)
+        for j in range(units):
+            g[j] = d[j] + e[j]
+        k = low + 2
+        while k + 2 <= high:
+            d, e = floats(delta + 4 * order[k] * ld, units), floats(delta + 4 * order[k + 1] * ld, units)
+            for j in range(units):
+                g[j] = g[j] + d[j] + e[j]
+            k += 2
+        if k < high:
+            d = floats(delta + 4 * order[k] * ld, units)
+            for j in range(units):
+                g[j] = g[j] + d[j]
+        step_weights(kind, weights, mu, nu, gradient, units, lr, scale)
+    _bias_update(kind, net, 0, delta, batch, lr, scale, gradient)
+    stack[0] = mark
+
+
+@kernel
+def _samples_by_bit(idx, counts, batch, most, inputs, begin, fill, stack):
+    """The samples that have bit i are order[begin[i]:begin[i + 1]]; -> order."""
+    for i in range(inputs + 1):
+        begin[i] = 0
+    for s in range(batch):
+        bits = ints(idx + 4 * s * most, counts[s])
+        for k in range(counts[s]):
+            begin[bits[k] + 1] += 1
+    for i in range(inputs):
+        begin[i + 1] += begin[i]
+        fill[i] = begin[i]
+    order = ints(take(stack, 4 * max(begin[inputs], 1)), max(begin[inputs], 1))
+    for s in range(batch):
+        bits = ints(idx + 4 * s * most, counts[s])
+        for k in range(counts[s]):
+            order[fill[bits[k]]] = s
+            fill[bits[k]] += 1
+    return order
+
+
+@kernel
+def conv_update(kind, net, image, idx, counts, batch, most, delta, lr, scale, stack):
+    """A step of a convolution's weights."""
+    mark, size = stack[0], image[SIDE] * image[SIDE] * image[CHANNELS] * image[FILTERS]
+    gradient, of_bias = take(stack, 4 * size), take(stack, 4 * image[FILTERS])
+    conv_gradient(image, idx, counts, batch, most, delta, gradient, of_bias, stack)
+    step_weights(kind, net[0, WEIGHTS], net[0, MU], net[0, NU], gradient, size, lr, scale)
+    step_weights(kind, net[0, BIAS], net[0, BIAS_MU], net[0, BIAS_NU], of_bias, image[FILTERS], lr, scale)
+    stack[0] = mark
+
+
+@kernel
+def backward(kind, net, image, idx, counts, batch, most, acts, error, output, lr, scale, stack):
+    """Steps of all weights. `error` [batch] is the gradient of the values `output` [batch] of the last layer."""
+    last, mark = net.shape[0] - 1, stack[0]
+    outputs = padded(net[last, UNITS])
+    delta = take(stack, 4 * padded(batch) * outputs)
+    d = floats(delta, padded(batch) * outputs)
+    d[:] = F4(0)
+    for s in range(batch):
+        d[s * outputs + output[s]] = error[s]
+    for n in range(last, 0, -1):
+        following = take(stack, 4 * padded(batch) * padded(net[n, INPUTS]))
+        dense_backward(net[n, WEIGHTS], net[n, INPUTS], net[n, UNITS], delta, batch, acts[n - 1], following, stack)
+        dense_update(kind, net, n, acts[n - 1], delta, batch, lr, scale, stack)
+        delta = following
+    if image[FILTERS]:
+        conv_update(kind, net, image, idx, counts, batch, most, delta, lr, scale, stack)
+    else:
+        sparse_update(kind, net, idx, counts, batch, most, delta, lr, scale, stack)
+    stack[0] = mark

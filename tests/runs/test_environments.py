@@ -193,7 +193,10 @@ def test_a_chain_of_ones_own() -> None:
         (lambda: TaskSwitching(CornerGridEnv(), steps=2, episodes=3), "in episodes or in steps, not both"),
         (lambda: TaskSwitching(CornerGridEnv(), steps=0), "must last at least one step"),
         (lambda: TaskSwitching(CornerGridEnv(), steps=2, order=(0, 4)), "a stream of 4 tasks cannot visit task 4"),
-        (lambda: TaskSwitching(CornerGridEnv(), steps=2, order="shuffled"), "a list of tasks or 'random'; got 'shuffled'"),
+        (
+            lambda: TaskSwitching(CornerGridEnv(), steps=2, order="shuffled"),
+            "a list of tasks or 'random'; got 'shuffled'",
+        ),
     ],
 )
 def test_mistakes_are_explained(mistake: Any, message: str) -> None:

@@ -253,22 +253,22 @@ class DeepLearner:
         return state._replace(target=_when_due(due, lambda: state.transient, state.target))
 
     def consolidate(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
-        parts, training, then = self.parts, self.training, self.on_consolidate
+        parts, training, options = self.parts, self.training, self.on_consolidate
         k_permanent, k_reinit = jax.random.split(key)
         if parts.has_permanent:
             state = self.update_permanent(state, hypers, k_permanent, active)  # lines 14, 15, 16, 18
-        if then.transient == DECAY:
+        if options.transient == DECAY:
             transient = jax.tree.map(lambda w: decayed(w, hypers.decay), state.transient)
             state = state._replace(transient=transient)  # line 17
-        elif then.transient == REINIT:  # λ = 0: weights that are all zero would never learn
+        elif options.transient == REINIT:  # λ = 0: weights that are all zero would never learn
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
             if training.penalty:
                 state = state._replace(initial=parts.reinit(k_reinit, state.initial))
-        if training.target_every and (then.sync_target or then.transient == REINIT):
+        if training.target_every and (options.sync_target or options.transient == REINIT):
             state = state._replace(target=state.transient)
-        if then.reset_optimizer:
+        if options.reset_optimizer:
             state = state._replace(opt_state=self.optimizer.init(state.transient))
-        if then.clear_replay:
+        if options.clear_replay:
             state = state._replace(replay=rings.emptied(state.replay))
         elif self.use_cache:
             new_values = partial(parts.permanent, state.permanent, state.transient)

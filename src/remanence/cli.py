@@ -217,10 +217,13 @@ class Show:
             results = load(runs[0])
         under_way = groups_under_way(results.path)
         if self.json:
-            print_json({**as_json(experiment, results, None), "under_way": [group.progress() for group in under_way]})
+            about = {"under_way": [group.progress() for group in under_way], "learners": results.learners}
+            print_json({**as_json(experiment, results, None), **about})
         else:
             if len(results.lanes):
                 show_results(experiment, results)
+            for name, chosen in results.learners.items():
+                print_rich(f"{name} learns by {chosen['learner']}: {chosen['why']}")
             if under_way:
                 print_rich(progress_table(under_way, experiment.primary_metrics))
             print_rich(f"\n{results.path}")
@@ -241,6 +244,9 @@ class Show:
         weights = {name: num_weights(contender.config, plan.spec) for name, contender in plan.contenders.items()}
         if any(weights.values()):
             print_rich("weights: " + ", ".join(f"{name} {count:,}" for name, count in weights.items()))
+        for name, contender in plan.contenders.items():
+            native = contender.config.build(plan.spec).native
+            print_rich(f"{name} learns by " + (f"xla: {native}" if isinstance(native, str) else "native kernels"))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import polars as pl
 from remanence import __version__
 from remanence.agents.base import Agent, AgentConfig, BuiltAgent, check_hypers, hypers_of
 from remanence.agents.configs import config_named
+from remanence.agents.learners import choose_learner
 from remanence.core import backend
 from remanence.core.errors import UserError, unknown
 from remanence.core.types import EnvSpec, Hypers, Steps
@@ -308,7 +309,8 @@ def _driver(
     devices = 1 if in_order else max(n for n in range(1, len(jax.devices()) + 1) if lanes % n == 0)
     try:
         check_hypers(hypers)
-        life_config = LifeConfig(config.build(spec), world, schedule.stream, _probe(schedule), window=window)
+        agent = choose_learner(config.build(spec), name=name).agent
+        life_config = LifeConfig(agent, world, schedule.stream, _probe(schedule), window=window)
         driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error

@@ -150,7 +150,9 @@ def precomputed_inputs(layers: Sequence[Layer], table: np.ndarray) -> Network:
         return lambda weights, _: compute(weights, jnp.asarray(table, jnp.float32))
 
     if count == 0 or len(size) != 3:
-        return network._replace(apply=of_rows(network.apply), activations=of_rows(network.activations), input=(), layers=())
+        return network._replace(
+            apply=of_rows(network.apply), activations=of_rows(network.activations), input=(), layers=()
+        )
 
     views = np.lib.stride_tricks.sliding_window_view(table, (reach, reach), axis=(1, 2))[:, ::stride, ::stride]
     views = np.moveaxis(views[:, : size[0], : size[1]], 3, -1)  # [rows, H, W, reach, reach, C]

@@ -132,15 +132,17 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
             return step_lanes(hypers, life), None
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
-        measured = every_lane(lambda config, one: config.probe(lives.probe_input(config, one)), life)
-        # Lanes in the middle of a window write past the end of the record, and that write is dropped.
-        window = jnp.where(life.ended, every_lane(lives.windows, life), config.windows)
-        record = jax.tree.map(
-            lambda old, new: jax.vmap(lambda k, w, n: k.at[w].set(n, mode="drop"))(old, window, new),
-            carry.record,
-            measured,
-        )
+        # The probe may be expensive, and in most rounds of a long window no window ends.
+        record = jax.lax.cond(jnp.any(life.ended), write_windows, lambda _, record: record, life, carry.record)
         return Carry(every_lane(lives.close_window, life), record), played + 1
+
+    def write_windows(life: Life, record: Any) -> Any:
+        """Measures all lanes. Those in the middle of a window write past the end of the record, and that write is dropped."""
+        measured = every_lane(lambda config, one: config.probe(lives.probe_input(config, one)), life)
+        window = jnp.where(life.ended, every_lane(lives.windows, life), config.windows)
+        return jax.tree.map(
+            lambda old, new: jax.vmap(lambda k, w, n: k.at[w].set(n, mode="drop"))(old, window, new), record, measured
+        )
 
     def all_wait(life: Life) -> Array:
         """Whether every lane that is not done waits to consolidate; also true when all are done."""

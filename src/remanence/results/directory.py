@@ -165,7 +165,7 @@ class RunDirectory(Directory):
     """One run."""
 
     def __init__(self, out: Path, description: dict[str, Any]) -> None:
-        asked = {key: value for key, value in description.items() if key != "versions"}
+        asked = {key: value for key, value in description.items() if key not in ("versions", "learners")}
         self.hash = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
         super().__init__(out / description["experiment"] / self.hash)
         self.description = description
@@ -224,6 +224,19 @@ class RunDirectory(Directory):
         if found != layout:
             shutil.rmtree(self.path / "groups", ignore_errors=True)
             self.replace("layout.json", layout, lasting=True)
+
+    def learners(self) -> dict[str, dict[str, str]]:
+        """The learner of each contender, and why it was chosen; not part of the hash."""
+        return (read_json(self.path / "description.json") or {}).get("learners", {})
+
+    def set_learners(self, learners: dict[str, dict[str, str]]) -> None:
+        """Records them in the description, and a change of them in the log."""
+        before = self.learners()
+        if learners == before:
+            return
+        description = read_json(self.path / "description.json") or self.description
+        self.replace("description.json", {**description, "learners": learners}, lasting=True)
+        self.log("learners", learners=learners, before=before)
 
     def tidy(self) -> None:
         """Removes files that a finished run no longer needs."""

@@ -50,6 +50,11 @@ class Results:
         return self.description["preset"]
 
     @property
+    def learners(self) -> dict[str, dict[str, str]]:
+        """The learner of each contender and why it was chosen; empty for runs without a choice."""
+        return self.description.get("learners", {})
+
+    @property
     def seeds(self) -> list[int]:
         return self.description["seeds"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from remanence.agents.learners import AUTO, LEARNERS
 from remanence.core import backend
 from remanence.core.errors import UserError, unknown
 
@@ -12,7 +13,8 @@ HERE, RAY = "here", "ray"
 
 @dataclass(frozen=True)
 class Execution:
-    """Options of execution. They do not change results, except that another grouping of lanes may change the last bits."""
+    """Options of execution. They do not change results, except that another grouping of lanes or another learner may change
+    the last bits."""
 
     lanes_per_group: int | None = None
     """lanes that run together in one program; default: as many as fit in memory"""
@@ -26,6 +28,8 @@ class Execution:
     """cores of each process"""
     checkpoint_every: float | None = None
     """seconds between checkpoints; default: 60, or more if checkpoints would take over 2 % of the time"""
+    learner: str = AUTO
+    """learner of deep agents: xla, native (kernels for binary observations, on CPUs), or auto: native where there is one"""
     restart: bool = False
     """delete the results of an earlier run and start over"""
     tensorboard: bool = False
@@ -34,6 +38,8 @@ class Execution:
     def __post_init__(self) -> None:
         if self.on not in (HERE, RAY):
             raise unknown("place to run", self.on, (HERE, RAY))
+        if self.learner not in LEARNERS:
+            raise unknown("learner", self.learner, LEARNERS)
         for name, value in (
             ("jobs", self.jobs),
             ("lanes-per-group", self.lanes_per_group),

@@ -70,9 +70,9 @@ def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callab
     drivers: dict[Hashable, Driver] = {}  # groups of one program share what was compiled
     for job in jobs:
         _stop_if(asked_to_stop())
-        program = program_of(job.group.config)
+        program = program_of(job.group.config), job.learner
         if program not in drivers:
-            drivers[program] = make_driver(job.plan, job.group.config)
+            drivers[program] = make_driver(job.plan, job.group.config, job.learner)
         with track(console, job.group.label, job.windows) as advance:
             live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
         on_done(job)
@@ -160,7 +160,7 @@ def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | Non
     try:
         if asked():  # the run was stopped while this group was queued
             raise Stopped(asked())
-        live(job, make_driver(job.plan, job.group.config), asked, lambda *_: None, warn, PATIENCE)
+        live(job, make_driver(job.plan, job.group.config, job.learner), asked, lambda *_: None, warn, PATIENCE)
     except Exception as error:
         if isinstance(error, UserError | Stopped):
             return error

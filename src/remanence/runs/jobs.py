@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
+from remanence.agents.learners import NATIVE, XLA, choose_learner
 from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.engine.lanes import Driver
@@ -42,6 +43,7 @@ class Group:
     number: int
     lanes: tuple[Lane, ...]
     at_once: int
+    """how many run at a time; rounded up to a multiple of the cores"""
 
     @property
     def config(self) -> AgentConfig:
@@ -93,15 +95,21 @@ def settings(contender: Contender) -> list[AgentConfig]:
     ]
 
 
-def cut(programs: Sequence[list[Lane]], lanes_per_group: int, at_once: int) -> Iterator[Group]:
-    """Groups of at most `lanes_per_group` lanes, in order."""
+def cut(
+    programs: Sequence[list[Lane]], lanes_per_group: int, at_once: int, learners: Mapping[str, str] | None = None
+) -> Iterator[Group]:
+    """Groups of at most `lanes_per_group` lanes, in order. `learners`: by contender.
+
+    With the native learner, one lane per core runs at a time: its weights stay in the cache.
+    """
     if lanes_per_group < 1:
         raise UserError(f"a group needs at least one lane; got {lanes_per_group}")
     numbers = itertools.count()
     for lanes in programs:
         for first in range(0, len(lanes), lanes_per_group):
             members = tuple(lanes[first : first + lanes_per_group])
-            yield Group(next(numbers), members, min(at_once, len(members)))
+            is_native = (learners or {}).get(members[0].contender) == NATIVE
+            yield Group(next(numbers), members, 1 if is_native else min(at_once, len(members)))
 
 
 def memory_needed(plan: Plan, config: AgentConfig) -> int:
@@ -116,9 +124,9 @@ def lanes_that_fit(plan: Plan, programs: Sequence[list[Lane]], processes: int = 
     return max(1, int(SHARE_OF_MEMORY * backend.memory() / processes / largest))
 
 
-def make_driver(plan: Plan, config: AgentConfig) -> Driver:
+def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA) -> Driver:
     """The program for lanes of one agent of a plan."""
-    agent = config.build(plan.spec)
+    agent = choose_learner(config.build(plan.spec), learner, config.name).agent
     life = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
     return Driver(life, plan.round_steps)
 

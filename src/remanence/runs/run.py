@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 from rich.console import Console
 
+from remanence.agents.learners import AUTO, NATIVE, choose_learner
 from remanence.core.errors import UserError, disk_errors
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
@@ -53,6 +54,7 @@ def run_missing(
         for name in _finished(programs, done):
             console.print(f"{name}: already done")
         if any(lane.number not in done for lanes in programs for lane in lanes):
+            learners = _learners(directory, plan, programs, execution.learner)
             layout = _layout(directory, plan, programs, execution)
             directory.set_layout(layout)
             jobs = [
@@ -64,8 +66,9 @@ def run_missing(
                     None if auc_metrics is None else tuple(auc_metrics),
                     execution.checkpoint_every,
                     execution.tensorboard,
+                    learners[group.lanes[0].contender],
                 )
-                for group in cut(programs, layout["lanes_per_group"], plan.lanes_at_once)
+                for group in cut(programs, layout["lanes_per_group"], plan.lanes_at_once, learners)
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
@@ -98,6 +101,29 @@ def _layout(
     at_once = min(plan.lanes_at_once, lanes_that_fit(plan, programs, execution.jobs))
     fitting = at_once if at_once < min(largest, plan.lanes_at_once) else largest
     return {"lanes_per_group": min(largest, fair, fitting)}
+
+
+def _learners(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], asked: str) -> dict[str, str]:
+    """The learner of each contender: as asked; with "auto", the one that the run was started with. They are recorded."""
+    before, chosen = directory.learners(), {}
+    for name in dict.fromkeys(lane.contender for lanes in programs for lane in lanes):
+        config, wanted = plan.contenders[name].config, asked
+        if asked == AUTO and name in before:
+            wanted = before[name]["learner"]
+        try:
+            found = choose_learner(config.build(plan.spec), wanted, name)
+        except UserError as error:
+            if asked == NATIVE or wanted != NATIVE:
+                raise
+            raise UserError(
+                f"{name} was started with the native learner, and {str(error).split(': ', 1)[1].split('. Use')[0]}: "
+                "--learner xla goes on without it, and its results then differ in the last digits"
+            ) from error
+        chosen[name] = (
+            before[name] if asked == AUTO and name in before else {"learner": found.learner, "why": found.why}
+        )
+    directory.set_learners({**before, **chosen})
+    return {name: one["learner"] for name, one in chosen.items()}
 
 
 def _finished(programs: Sequence[list[Lane]], done: set[int]) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from remanence.agents.learners import XLA
 from remanence.core.errors import Stopped, UserError, disk_errors
 from remanence.engine.lanes import Batch, Driver, Outcome
 from remanence.results.directory import GroupDirectory
@@ -45,6 +46,7 @@ class GroupJob:
     checkpoint_every: float | None = None
     """seconds between checkpoints; chosen by `GroupRunner` if not given"""
     tensorboard: bool = False
+    learner: str = XLA
 
     @property
     def directory(self) -> GroupDirectory:

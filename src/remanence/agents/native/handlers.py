@@ -239,9 +239,7 @@ def _step_lane(frame, lane, lanes, plan, net, other):
         forward(other, image, next_idx, next_counts, batch, inputs, other_acts, stack)
     forward(net, image, idx, counts, batch, inputs, acts, stack)
     _errors(plan, frame, lane, lanes, net[last, UNITS], slots, valid, acts[last], other_acts[last], output, error)
-    backward(
-        plan[OPTIMIZER], net, image, idx, counts, batch, inputs, acts, error, output, rates[0], rates[1], stack
-    )
+    backward(plan[OPTIMIZER], net, image, idx, counts, batch, inputs, acts, error, output, rates[0], rates[1], stack)
 
 
 @kernel

@@ -13,8 +13,7 @@ import numpy as np
 
 from remanence.agents.native.compiling import kernel
 from remanence.agents.native.memory import F4, floats, ints, octets, padded, take
-from remanence.agents.native.support import LANES
-from remanence.agents.native.tiles import product, transpose
+from remanence.agents.native.tiles import add_to, product, transpose
 
 # Columns of `net`.
 WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, INPUTS, UNITS = range(8)
@@ -56,14 +55,6 @@ def decode(address, n, channels, stride, start, out, count):
 
 
 @kernel
-def add_to(to, other, n):
-    """to[:n] += other[:n], at addresses."""
-    a, b = floats(to, n), floats(other, n)
-    for i in range(n):
-        a[i] += b[i]
-
-
-@kernel
 def sparse_forward(weights, bias, units, idx, counts, batch, most, out):
     """out[s] = relu(bias + the rows of the bits of input s); four rows at a time."""
     ld, start = padded(units), floats(bias, units)
@@ -91,80 +82,95 @@ def sparse_forward(weights, bias, units, idx, counts, batch, most, out):
 def conv_forward(weights, bias, image, idx, counts, batch, most, out, stack):
     """A convolution of bits: each adds `side` runs of side · filters numbers to a picture with a margin."""
     channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
-    height, width = image[HEIGHT] - side + 1, image[WIDTH] - side + 1
-    across, run, mark = image[WIDTH] + side - 1, side * filters, stack[0]
-    turned, picture = take(stack, 4 * channels * side * run), take(stack, 4 * across * (image[HEIGHT] + side - 1) * filters)
-    _turn(weights, image, turned)
-    canvas, start = floats(picture, across * (image[HEIGHT] + side - 1) * filters), floats(bias, filters)
+    height, width, mark = image[HEIGHT] - side + 1, image[WIDTH] - side + 1, stack[0]
+    size, across, run = _canvas(image), (image[WIDTH] + side - 1) * filters, side * filters
+    picture, turned = take(stack, 4 * size), take(stack, 4 * channels * side * run)
+    corners, rows = _places(image, stack)
+    canvas, start = floats(picture, size), floats(take(stack, 4 * width * filters), width * filters)
+    _turn(weights, image, turned, False)
+    for x in range(width * filters):
+        start[x] = floats(bias, filters)[x % filters]
     ld = padded(height * width * filters)
     for s in range(batch):
-        for p in range(canvas.shape[0]):
-            canvas[p] = F4(0)
+        canvas[:] = F4(0)
         bits = ints(idx + 4 * s * most, counts[s])
         for k in range(counts[s]):
-            cell, channel = bits[k] // channels, bits[k] % channels
-            corner = ((cell // image[WIDTH] + side - 1) * across + cell % image[WIDTH]) * filters
+            to, row = picture + 4 * corners[bits[k]], turned + 4 * rows[bits[k]]
             for i in range(side):
-                add_to(picture + 4 * (corner - i * across * filters), turned + 4 * (channel * side + i) * run, run)
+                add_to(to - 4 * i * across, row + 4 * i * run, run)
         for y in range(height):
-            row = floats(picture + 4 * ((y + side - 1) * across + side - 1) * filters, width * filters)
+            seen = floats(picture + 4 * ((y + side - 1) * across + (side - 1) * filters), width * filters)
             h = floats(out + 4 * (s * ld + y * width * filters), width * filters)
-            for x in range(0, width * filters, filters):
-                for f in range(filters):
-                    h[x + f] = max(row[x + f] + start[f], F4(0))
+            for x in range(width * filters):
+                h[x] = max(seen[x] + start[x], F4(0))
     stack[0] = mark
 
 
 @kernel
-def _turn(weights, image, turned):
-    """Weights [side, side, channels, filters] -> [channels, side, side reversed, filters]: what one bit adds to a row."""
+def _canvas(image):
+    """Floats of a convolution's output with a margin, into which every bit adds without looking at the edges."""
+    return (image[HEIGHT] + image[SIDE] - 1) * (image[WIDTH] + image[SIDE] - 1) * image[FILTERS]
+
+
+@kernel
+def _places(image, stack):
+    """For each bit of an input: where it adds to the canvas, and which rows of the turned weights."""
+    channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
+    bits = image[HEIGHT] * image[WIDTH] * channels
+    corners, rows = ints(take(stack, 4 * bits), bits), ints(take(stack, 4 * bits), bits)
+    n = 0
+    for y in range(image[HEIGHT]):
+        for x in range(image[WIDTH]):
+            for c in range(channels):
+                corners[n] = ((y + side - 1) * (image[WIDTH] + side - 1) + x) * filters
+                rows[n] = c * side * side * filters
+                n += 1
+    return corners, rows
+
+
+@kernel
+def _turn(weights, image, turned, back):
+    """Weights [side, side, channels, filters] <-> [channels, side, side reversed, filters]: what one bit adds to a row."""
     channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
     w, t = floats(weights, side * side * channels * filters), floats(turned, side * side * channels * filters)
     for i in range(side):
         for j in range(side):
             for c in range(channels):
+                a, b = ((i * side + j) * channels + c) * filters, ((c * side + i) * side + side - 1 - j) * filters
                 for f in range(filters):
-                    t[((c * side + i) * side + side - 1 - j) * filters + f] = w[((i * side + j) * channels + c) * filters + f]
+                    if back:
+                        w[a + f] = t[b + f]
+                    else:
+                        t[b + f] = w[a + f]
 
 
 @kernel
 def conv_gradient(image, idx, counts, batch, most, delta, gradient, bias_gradient, stack):
     """The gradients of a convolution's weights and bias, from `delta`, the gradient of its output."""
     channels, side, filters = image[CHANNELS], image[SIDE], image[FILTERS]
-    height, width = image[HEIGHT] - side + 1, image[WIDTH] - side + 1
-    across, run, mark = image[WIDTH] + side - 1, side * filters, stack[0]
-    size = across * (image[HEIGHT] + side - 1) * filters
-    turned, picture = take(stack, 4 * channels * side * run), take(stack, 4 * size)
+    height, width, mark = image[HEIGHT] - side + 1, image[WIDTH] - side + 1, stack[0]
+    size, across, run = _canvas(image), (image[WIDTH] + side - 1) * filters, side * filters
+    picture, turned = take(stack, 4 * size), take(stack, 4 * channels * side * run)
+    corners, rows = _places(image, stack)
     sums, canvas = floats(turned, channels * side * run), floats(picture, size)
     total, of_bias = floats(take(stack, 4 * width * filters), width * filters), floats(bias_gradient, filters)
-    sums[:] = F4(0)
-    canvas[:] = F4(0)
-    total[:] = F4(0)
+    sums[:], canvas[:], total[:], of_bias[:] = F4(0), F4(0), F4(0), F4(0)
     ld = padded(height * width * filters)
     for s in range(batch):
         for y in range(height):
-            row = floats(picture + 4 * ((y + side - 1) * across + side - 1) * filters, width * filters)
+            seen = floats(picture + 4 * ((y + side - 1) * across + (side - 1) * filters), width * filters)
             d = floats(delta + 4 * (s * ld + y * width * filters), width * filters)
             for x in range(width * filters):
-                row[x] = d[x]
+                seen[x] = d[x]
                 total[x] += d[x]
         bits = ints(idx + 4 * s * most, counts[s])
         for k in range(counts[s]):
-            cell, channel = bits[k] // channels, bits[k] % channels
-            corner = ((cell // image[WIDTH] + side - 1) * across + cell % image[WIDTH]) * filters
+            seen_at, row = picture + 4 * corners[bits[k]], turned + 4 * rows[bits[k]]
             for i in range(side):
-                add_to(turned + 4 * (channel * side + i) * run, picture + 4 * (corner - i * across * filters), run)
-    of_bias[:] = F4(0)
+                add_to(row + 4 * i * run, seen_at - 4 * i * across, run)
     for x in range(width * filters):
         of_bias[x % filters] += total[x]
-    g = floats(gradient, side * side * channels * filters)
-    for i in range(side):
-        for j in range(side):
-            for c in range(channels):
-                for f in range(filters):
-                    g[((i * side + j) * channels + c) * filters + f] = sums[
-                        ((c * side + i) * side + side - 1 - j) * filters + f
-                    ]
+    _turn(gradient, image, turned, True)
     stack[0] = mark
 
 
@@ -293,13 +299,27 @@ def dense_update(kind, net, n, given, delta, batch, lr, scale, stack):
         offset = 4 * i * units
         if ld == units:
             step_weights(
-                kind, net[n, WEIGHTS] + offset, net[n, MU] + offset, net[n, NU] + offset, gradient, rows * units, lr, scale
+                kind,
+                net[n, WEIGHTS] + offset,
+                net[n, MU] + offset,
+                net[n, NU] + offset,
+                gradient,
+                rows * units,
+                lr,
+                scale,
             )
         else:
             for r in range(rows):
                 at = offset + 4 * r * units
                 step_weights(
-                    kind, net[n, WEIGHTS] + at, net[n, MU] + at, net[n, NU] + at, gradient + 4 * r * ld, units, lr, scale
+                    kind,
+                    net[n, WEIGHTS] + at,
+                    net[n, MU] + at,
+                    net[n, NU] + at,
+                    gradient + 4 * r * ld,
+                    units,
+                    lr,
+                    scale,
                 )
         i += rows
     _bias_update(kind, net, n, delta, batch, lr, scale, gradient)

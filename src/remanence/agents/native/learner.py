@@ -86,7 +86,9 @@ class NativeLearner(DeepLearner):
         moments, opt_state, lr, scale = _adam(opt_state, lr, learn) if optimizer == "adam" else ((), opt_state, lr, 1.0)
         trees = [weights, *moments, *([target] if jax.tree.leaves(target) else [])]
         leaves, structure = jax.tree.flatten(trees)
-        shape = self._shape(optimizer, replay, ages, has_target=len(jax.tree.leaves(target)) > 0, consolidates=bool(transient))
+        shape = self._shape(
+            optimizer, replay, ages, has_target=len(jax.tree.leaves(target)) > 0, consolidates=bool(transient)
+        )
         batch = _batch(ring, ages, consolidates=bool(transient))
         new = jax.tree.unflatten(
             structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient))

@@ -35,11 +35,11 @@ class NetworkShape(NamedTuple):
         height, width, channels, side, filters = self.image
         floats = batch * (inputs + 2 + sum(wide))
         floats += sum(before * pad for before, own, pad in zip(units, units[1:], wide[1:], strict=False) if own != pad)
-        floats += filters * (side * side * channels + (height + side) * (width + side))
+        floats += filters * (side * side * channels + (height + side) * (width + side) + width) + 2 * inputs
         if learns:
             floats *= 2
             floats += batch * (inputs + 4 + sum(wide)) + 2 * inputs + 8 * max(wide)
-            floats += 4 * _padded(batch) * sum(wide) + filters * (2 * side * side * channels + width + 1)
+            floats += 4 * _padded(batch) * sum(wide) + filters * (side * side * channels + 1)
         return 4 * floats + 64 * 16 * (self.layers + 4)
 
 
@@ -74,7 +74,9 @@ def why_not_native(learner: DeepLearner) -> str | None:
     if not parts.networks:
         return "its networks share layers"
     if any(network_shape(network) is None for network in parts.networks):
-        return "its network is not a stack of dense layers with ReLU, with at most one convolution of stride 1 before them"
+        return (
+            "its network is not a stack of dense layers with ReLU, with at most one convolution of stride 1 before them"
+        )
     if any(optimizer not in OPTIMIZERS for optimizer in optimizers):
         return f"its optimizer is none of {', '.join(OPTIMIZERS)}"
     if training.penalty is not None or training.renewal is not None:

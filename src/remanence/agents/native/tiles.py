@@ -39,7 +39,9 @@ def _make_tile(rows: int, vectors: int) -> Any:
     vector = ir.VectorType(_FLOAT, WIDTH)
 
     @intrinsic
-    def tile(typingctx: Any, a: Any, row: Any, column: Any, b: Any, ldb: Any, c: Any, ldc: Any, k: Any, add: Any) -> Any:
+    def tile(
+        typingctx: Any, a: Any, row: Any, column: Any, b: Any, ldb: Any, c: Any, ldc: Any, k: Any, add: Any
+    ) -> Any:
         del typingctx, a, row, column, b, ldb, c, ldc, k, add
 
         def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
@@ -180,6 +182,44 @@ def transpose(a, lda, b, ldb, m, n):
     for i in range(0, m, WIDTH):
         for j in range(0, n, WIDTH):
             _transpose_block(a + 4 * (i * lda + j), lda, b + 4 * (j * ldb + i), ldb)
+
+
+def _make_add(count: int) -> Any:
+    """to[:count] += other[:count]"""
+
+    @intrinsic
+    def add(typingctx: Any, to: Any, other: Any) -> Any:
+        del typingctx, to, other
+
+        def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
+            vector = ir.VectorType(_FLOAT, count).as_pointer()
+            first, second = (builder.inttoptr(address, vector) for address in args)
+            a, b = builder.load(first), builder.load(second)
+            a.align = b.align = 4
+            builder.store(builder.fadd(a, b), first).align = 4
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), codegen
+
+    return add
+
+
+_add16, _add8, _add1 = _make_add(16), _make_add(8), _make_add(1)
+
+
+@kernel
+def add_to(to, other, n):
+    """to[:n] += other[:n], at addresses. For short runs, where a loop would cost more than the additions."""
+    i = 0
+    while i + 16 <= n:
+        _add16(to + 4 * i, other + 4 * i)
+        i += 16
+    if i + 8 <= n:
+        _add8(to + 4 * i, other + 4 * i)
+        i += 8
+    while i < n:
+        _add1(to + 4 * i, other + 4 * i)
+        i += 1
 
 
 @intrinsic

@@ -123,7 +123,7 @@ def test_a_native_life_is_saved_and_restored_bit_by_bit_and_goes_on_by_the_other
     [
         (EnvSpec(ObsSpec((12,), "float32"), 2), {}, "its observations are not arrays of bits"),
         (BITS, {"optimizer": "rmsprop"}, "its optimizer is none of sgd, adam"),
-        (BITS, {"penalty": lambda weights, start: 0.0}, "it has a penalty or a renewal of weights"),
+        (BITS, {"penalty": lambda *_: 0.0}, "it has a penalty or a renewal of weights"),
         (BITS, {"hidden": ()}, "its network is not a stack of dense layers"),
     ],
 )

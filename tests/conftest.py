@@ -22,6 +22,7 @@ os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
 from remanence.agents import Agent, pt_td, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
+from remanence.agents.native import compiling
 from remanence.core.types import Episodes, Hypers, Key, Steps, Transition
 from remanence.engine.lanes import Driver, Outcome
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
@@ -35,6 +36,8 @@ settings.load_profile("suite")
 
 # Tests compile many small programs: all are cached, so that the other worker and the next run of the suite need not.
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+
+compiling.directory()  # chooses the directory of compiled kernels now: they take half a minute
 
 # Rewards of the corners top-left, top-right, bottom-left, bottom-right in the paper's four tasks (App. C.1.1).
 TASKS = np.array([[0, 1, 0, 1], [1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 0, 0]], np.float32)
@@ -163,8 +166,11 @@ def assert_same_record(one: dict[str, Array], other: dict[str, Array], names: Se
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Starts empty: no result of an earlier run is reused. Holds all but this process's compiled programs (see above)."""
+    """Starts empty: no result of an earlier run is reused. Holds all but this process's compiled programs and the kernels (see above)."""
     directory = tmp_path_factory.mktemp("cache")
+    kernels = compiling.directory()
+    if kernels is not None:
+        (directory / "kernels").symlink_to(kernels.parent)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REMANENCE_CACHE", str(directory))
         yield directory

@@ -25,6 +25,7 @@ from rich.console import Console
 
 from remanence.agents import Agent
 from remanence.agents.configs import PTDQN
+from remanence.agents.learners import XLA
 from remanence.core.errors import Stopped, UserError
 from remanence.core.prng import unwrap_keys
 from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
@@ -95,14 +96,17 @@ def plan(episodes: int) -> Plan:
     )
 
 
-def live(out: Path, episodes: int, every: float, groups_of: int | None = None, **options: Any) -> Results:
+def live(
+    out: Path, episodes: int, every: float, groups_of: int | None = None, learner: str = XLA, **options: Any
+) -> Results:
     """The run itself, with checkpoints as often as possible."""
-    execution = Execution(checkpoint_every=every, lanes_per_group=groups_of, **options)
+    execution = Execution(checkpoint_every=every, lanes_per_group=groups_of, learner=learner, **options)
     return execute(NAME, "test", plan(episodes), 4, out, Console(stderr=True), execution)
 
 
-def command(out: Path, episodes: int, every: float = 0.05) -> list[str]:
-    return [sys.executable, __file__, "live", str(out), "--episodes", str(episodes), "--every", str(every)]
+def command(out: Path, episodes: int, every: float = 0.05, learner: str = XLA) -> list[str]:
+    options = ["--episodes", str(episodes), "--every", str(every), "--learner", learner]
+    return [sys.executable, __file__, "live", str(out), *options]
 
 
 def the_run(out: Path) -> Path:
@@ -123,14 +127,14 @@ class Torment:
     seconds: float = 0.0
 
 
-def torment(out: Path, episodes: int, kills: int, seed: int) -> Torment:
+def torment(out: Path, episodes: int, kills: int, seed: int, learner: str = XLA) -> Torment:
     """Starts the run and kills it until it was killed so often, then lets it finish.
 
     Every other kill waits for a checkpoint that is being written; the rest come some random time after the start.
     """
     luck, done, began = random.Random(seed), Torment(), time.monotonic()
     while done.kills < kills:
-        process = subprocess.Popen(command(out, episodes), stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command(out, episodes, learner=learner), stderr=subprocess.DEVNULL)
         done.starts += 1
         wait_for_write = done.kills % 2 == 1
         deadline = time.monotonic() + (luck.uniform(0.0, 1.0) if wait_for_write else luck.uniform(0.0, 7.0))
@@ -143,7 +147,7 @@ def torment(out: Path, episodes: int, kills: int, seed: int) -> Torment:
             break  # it came to its end
         done.kills += 1
         done.while_writing += wait_for_write
-    subprocess.run(command(out, episodes), check=True, stderr=subprocess.DEVNULL)
+    subprocess.run(command(out, episodes, learner=learner), check=True, stderr=subprocess.DEVNULL)
     done.starts += 1
     done.seconds = time.monotonic() - began
     return done
@@ -160,10 +164,12 @@ def main() -> None:
     one.add_argument("--jobs", type=int, default=1)
     one.add_argument("--on", default="here")
     one.add_argument("--address")
+    one.add_argument("--learner", default=XLA)
     many = modes.add_parser("torment")
     many.add_argument("--kills", type=int, default=100)
     many.add_argument("--episodes", type=int, default=16_000)
     many.add_argument("--seed", type=int, default=0)
+    many.add_argument("--learner", default=XLA)
     asked = parser.parse_args()
     if asked.mode == "live":
         try:
@@ -172,6 +178,7 @@ def main() -> None:
                 asked.episodes,
                 asked.every,
                 asked.groups_of,
+                asked.learner,
                 jobs=asked.jobs,
                 on=asked.on,
                 address=asked.address,
@@ -183,8 +190,10 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         calm, rough = Path(folder) / "calm", Path(folder) / "rough"
-        subprocess.run(command(calm, asked.episodes, every=60.0), check=True, stderr=subprocess.DEVNULL)
-        done = torment(rough, asked.episodes, asked.kills, asked.seed)
+        subprocess.run(
+            command(calm, asked.episodes, every=60.0, learner=asked.learner), check=True, stderr=subprocess.DEVNULL
+        )
+        done = torment(rough, asked.episodes, asked.kills, asked.seed, asked.learner)
         undisturbed, survivor = load(the_run(calm)), load(the_run(rough))
         log = pl.read_ndjson(the_run(rough) / "log.jsonl", infer_schema_length=None)
     written = log.filter(pl.col("event") == "checkpoint")

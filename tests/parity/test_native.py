@@ -58,17 +58,16 @@ class Life:
     def __init__(self, config: Deep, spec: EnvSpec, learner: str) -> None:
         self.agent: Agent = choose_learner(config.build(spec), learner).agent
         self.hypers, self.spec = hypers_of(config), spec
-        self.run = jax.jit(jax.vmap(self._run, in_axes=(0, None, None)), static_argnums=2)
+        self.run = jax.jit(jax.vmap(self._run, in_axes=(0, None, None)))
         self.consolidate = jax.jit(
             jax.vmap(lambda state: self.agent.consolidate(state, self.hypers, make_key(3), active=True))
         )
-        self.values = jax.jit(jax.vmap(lambda state, obs: self.agent.inspect(state, obs)["value"]))
 
     def begin(self, seeds: list[int]) -> Any:
         return jax.vmap(lambda seed: (self.agent.init(make_key(seed), self.hypers), seed))(jnp.asarray(seeds))
 
-    def _run(self, life: tuple[Any, Array], first: Array, steps: int) -> Any:
-        def step(life: tuple[Any, Array], t: Array) -> Any:
+    def _run(self, life: tuple[Any, Array], first: Array, steps: Array) -> Any:
+        def step(t: Array, life: tuple[Any, Array]) -> Any:
             state, seed = life
             keys = jax.random.split(jax.random.fold_in(jax.random.fold_in(make_key(1), t), seed), 5)
             obs, next_obs = (jax.random.bernoulli(key, 0.1, self.spec.obs.shape) for key in keys[:2])
@@ -86,9 +85,9 @@ class Life:
                 last,
                 jnp.bool_(True),
             )
-            return (self.agent.learn(state, self.hypers, transition, keys[4]), seed), None
+            return self.agent.learn(state, self.hypers, transition, keys[4]), seed
 
-        return jax.lax.scan(step, life, first + jnp.arange(steps))[0]
+        return jax.lax.fori_loop(first, first + steps, step, life)
 
 
 @cache
@@ -106,63 +105,62 @@ def difference(one: Any, other: Any, before: Any) -> float:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_one_update_is_the_same(form: str) -> None:
+def test_the_same_updates(form: str) -> None:
+    """One step, a hundred steps, and a consolidation. Differences are relative to what changed.
+
+    After a hundred steps they are not larger than a few times the difference that another lane makes for XLA itself, or 10⁻⁴.
+    """
     xla, native = lives(form)
-    start = xla.run(xla.begin([1]), jnp.int32(0), WARM_UP)
-    (before, _), (by_xla, _), (by_native, _) = (
-        start,
-        *(life.run(start, jnp.int32(WARM_UP), 1) for life in (xla, native)),
-    )
+    start = xla.run(xla.begin([1]), 0, WARM_UP)
+    (before, _), (by_xla, _), (by_native, _) = start, *(life.run(start, WARM_UP, 1) for life in (xla, native))
     assert difference(by_native.transient, by_xla.transient, before.transient) < 1e-5
-    if jax.tree.leaves(by_xla.opt_state):
-        assert difference(by_native.opt_state, by_xla.opt_state, before.opt_state) < 1e-5
+    nothing = jax.tree.map(np.zeros_like, by_xla.opt_state)
+    assert difference(by_native.opt_state, by_xla.opt_state, nothing) < 1e-5
     for name in ("steps", "age", "recent"):
         assert np.array_equal(getattr(by_native, name), getattr(by_xla, name))
-    for a, b in zip(jax.tree.leaves(by_native.replay), jax.tree.leaves(by_xla.replay), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)  # V^P in it may differ in the last digit
+    assert_same_replay(by_native, by_xla)
 
-
-@pytest.mark.parametrize("form", FORMS)
-def test_a_hundred_updates_stay_close(form: str) -> None:
-    """Not farther than a few times what XLA itself differs if another lane runs beside; and never more than a part in 10⁴."""
-    xla, native = lives(form)
-    start = xla.run(xla.begin([1]), jnp.int32(0), WARM_UP)
     two = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), start)
     (one, _), (both, _), (ours, _) = (
-        life.run(state, jnp.int32(WARM_UP), 100) for life, state in ((xla, start), (xla, two), (native, start))
+        life.run(state, WARM_UP, 100) for life, state in ((xla, start), (xla, two), (native, start))
     )
-    control = difference(jax.tree.map(lambda leaf: leaf[:1], both.transient), one.transient, start[0].transient)
-    assert difference(ours.transient, one.transient, start[0].transient) < max(30 * control, 1e-4)
+    control = difference(jax.tree.map(lambda leaf: leaf[:1], both.transient), one.transient, before.transient)
+    assert difference(ours.transient, one.transient, before.transient) < max(30 * control, 1e-4)
     if jax.tree.leaves(one.target):
-        assert difference(ours.target, one.target, start[0].transient) < max(30 * control, 1e-4)
+        assert difference(ours.target, one.target, before.transient) < max(30 * control, 1e-4)
+
+    if isinstance(FORMS[form][0], PTDQN):
+        by_xla, by_native = xla.consolidate(one), native.consolidate(one)
+        moved = jax.tree.leaves(by_xla.permanent)[0] - jax.tree.leaves(one.permanent)[0]
+        assert np.abs(moved).max() > 1e-3
+        assert difference(by_native.permanent, by_xla.permanent, one.permanent) < 1e-5
+        assert_same_replay(by_native, by_xla)
 
 
-@pytest.mark.parametrize("form", [form for form in FORMS if isinstance(FORMS[form][0], PTDQN)])
-def test_consolidation_is_the_same(form: str) -> None:
-    xla, native = lives(form)
-    before, _ = xla.run(xla.begin([1]), jnp.int32(0), WARM_UP)
-    by_xla, by_native = xla.consolidate(before), native.consolidate(before)
-    assert np.abs(jax.tree.leaves(by_xla.permanent)[0] - jax.tree.leaves(before.permanent)[0]).max() > 1e-3
-    assert difference(by_native.permanent, by_xla.permanent, before.permanent) < 1e-5
-    for a, b in zip(jax.tree.leaves(by_native.replay), jax.tree.leaves(by_xla.replay), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+def assert_same_replay(one: Any, other: Any) -> None:
+    """The same bytes, but V^P of stored states, which may differ in the last digits."""
+    for a, b in zip(jax.tree.leaves(one.replay), jax.tree.leaves(other.replay), strict=True):
+        if a.dtype == jnp.float32:
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        else:
+            assert np.array_equal(a, b)
 
 
-@pytest.mark.parametrize("form", ["PT-DQN", "conv 3×3"])
+@pytest.mark.parametrize("form", ["PT-DQN"])
 def test_the_same_bits_again_whatever_runs_beside(form: str) -> None:
     native = lives(form)[1]
-    alone, again = (native.run(native.begin([5]), jnp.int32(0), 150)[0] for _ in range(2))
-    among = native.run(native.begin([9, 5, 2]), jnp.int32(0), 150)[0]
+    alone, again = (native.run(native.begin([5]), 0, 150)[0] for _ in range(2))
+    among = native.run(native.begin([9, 5, 2]), 0, 150)[0]
     for a, b, c in zip(*map(jax.tree.leaves, (alone, again, among)), strict=True):
         assert np.array_equal(a[0], b[0])
         assert np.array_equal(a[0], c[1])
 
 
-@pytest.mark.parametrize("form", ["PT-DQN", "conv 2×2, frames"])
+@pytest.mark.parametrize("form", ["PT-DQN"])
 def test_values_of_many_inputs_with_shared_weights(form: str) -> None:
     """Probes map over inputs, lanes over weights."""
     xla, native = lives(form)
-    state, _ = xla.run(xla.begin([1, 2]), jnp.int32(0), 2 * WARM_UP)
+    state, _ = xla.run(xla.begin([1, 2]), 0, 2 * WARM_UP)
     frames = FORMS[form][0].frames
     shape = (*xla.spec.obs.shape[:-1], xla.spec.obs.shape[-1] * frames)
     points = jnp.asarray(np.random.default_rng(0).random((5, *shape)) < 0.2)
@@ -175,7 +173,7 @@ def test_values_of_many_inputs_with_shared_weights(form: str) -> None:
     assert np.abs(by_xla[0] - by_xla[1]).max() > 1e-3
 
 
-@settings(max_examples=6)
+@settings(max_examples=4)
 @given(
     bits=st.integers(1, 70),
     hidden=st.lists(st.integers(1, 50), min_size=1, max_size=3),
@@ -188,8 +186,8 @@ def test_any_shape(bits: int, hidden: list[int], batch: int, frames: int, implic
     fields: dict[str, Any] = {"hidden": tuple(hidden), "batch": batch, "frames": frames, "implicit_next": implicit}
     config = DQN(lr=0.01, replay=50, target_every=10, **fields)
     xla, native = (Life(config, spec, learner) for learner in (XLA, NATIVE))
-    start = xla.run(xla.begin([1]), jnp.int32(0), WARM_UP)
-    (by_xla, _), (by_native, _) = (life.run(start, jnp.int32(WARM_UP), 1) for life in (xla, native))
+    start = xla.run(xla.begin([1]), 0, WARM_UP)
+    (by_xla, _), (by_native, _) = (life.run(start, WARM_UP, 1) for life in (xla, native))
     assert difference(by_native.transient, by_xla.transient, start[0].transient) < 1e-5
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +148,41 @@ def test_kernels_that_cannot_be_compiled_are_done_without() -> None:
         assert choose_learner(agent).learner == XLA
     with pytest.raises(UserError, match="cannot be compiled"):
         choose_learner(agent, NATIVE)
+
+
+def test_a_processor_without_wide_vectors_learns_the_same(tmp_path: Path) -> None:
+    """Kernels compiled for any x86 processor, in a process of their own, against XLA."""
+    script = tmp_path / "generic.py"
+    script.write_text(GENERIC)
+    environment = {
+        **os.environ,
+        "NUMBA_CPU_NAME": "generic",
+        "NUMBA_CPU_FEATURES": "",
+        "REMANENCE_CACHE": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1] / "parity",
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["8", "False", "same"]
+
+
+GENERIC = """
+import sys
+sys.path[:0] = [".", ".."]
+from remanence.agents.native import tiles
+from test_native import WARM_UP, difference, lives
+
+xla, native = lives("odd widths, frames")
+start = xla.run(xla.begin([1]), 0, WARM_UP)
+(by_xla, _), (by_native, _) = (life.run(start, WARM_UP, 1) for life in (xla, native))
+same = difference(by_native.transient, by_xla.transient, start[0].transient) < 1e-5
+print(tiles.WIDTH, tiles.HAS_FMA, "same" if same else "different")
+"""
 
 
 def test_tables_have_no_native_learner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

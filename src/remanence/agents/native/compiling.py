@@ -7,6 +7,7 @@ directory named by a hash of all of them, in the user's cache directory, readabl
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import warnings
 from collections.abc import Callable, Iterator
@@ -50,6 +51,18 @@ def _cached() -> Iterator[bool]:
         yield True
     finally:
         numba.config.CACHE_DIR = before
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """Processes that start together do not all compile: the others wait, then load what the first one compiled."""
+    path = directory()
+    if path is None:
+        yield
+        return
+    with (path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def kernel(function: Callable) -> Any:

@@ -166,7 +166,7 @@ def assert_same_record(one: dict[str, Array], other: dict[str, Array], names: Se
 
 @pytest.fixture(scope="session", autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Starts empty: no result of an earlier run is reused. Holds all but this process's compiled programs and the kernels (see above)."""
+    """Starts empty: no result of an earlier run is reused. Programs compiled here and kernels are elsewhere (see above)."""
     directory = tmp_path_factory.mktemp("cache")
     kernels = compiling.directory()
     if kernels is not None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from jax import Array
 
 from remanence.agents.base import Agent, hypers_of
-from remanence.agents.configs import DQN, PTDQN, Deep, DeepTD
+from remanence.agents.configs import DQN, PTDQN, DeepTD
 from remanence.agents.learners import NATIVE, XLA, choose_learner
 from remanence.agents.native.support import LANES
 from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu
@@ -32,7 +32,7 @@ def convolution(filters: int, side: int, units: int) -> tuple[Layer, ...]:
 
 PT: dict[str, Any] = {"permanent_lr": 0.1, "transient_lr": 0.01, "replay": 100, "consolidate_every": 50}
 # Widths and batches that are multiples of a tile, and others.
-FORMS: dict[str, tuple[Deep, EnvSpec]] = {
+FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
     "DQN": (DQN(lr=0.01, hidden=(64, 16), batch=16, replay=200, target_every=20), BITS),
     "odd widths, frames": (DQN(lr=0.01, hidden=(33, 19, 7), batch=13, replay=200, target_every=20, frames=4), BITS),
     "SGD, no target": (
@@ -55,12 +55,12 @@ FORMS: dict[str, tuple[Deep, EnvSpec]] = {
 class Life:
     """A life of random transitions with one learner, a jitted function of its state."""
 
-    def __init__(self, config: Deep, spec: EnvSpec, learner: str) -> None:
+    def __init__(self, config: DQN | PTDQN, spec: EnvSpec, learner: str) -> None:
         self.agent: Agent = choose_learner(config.build(spec), learner).agent
         self.hypers, self.spec = hypers_of(config), spec
         self.run = jax.jit(jax.vmap(self._run, in_axes=(0, None, None)))
         self.consolidate = jax.jit(
-            jax.vmap(lambda state: self.agent.consolidate(state, self.hypers, make_key(3), active=True))
+            jax.vmap(lambda state: self.agent.consolidate(state, self.hypers, make_key(3), True))
         )
 
     def begin(self, seeds: list[int]) -> Any:

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.typing import ArrayLike
 
 from remanence.agents.native import handlers
 from remanence.agents.native.support import NetworkShape
@@ -103,10 +104,10 @@ def step(
     shape: StepShape,
     networks: Sequence[Array],
     batch: Batch,
-    lr: Array,
-    scale: Array,
+    lr: ArrayLike,
+    scale: ArrayLike,
     learn: Array,
-    copy: Array,
+    copy: Array | bool,
     other: Sequence[Array] = (),
 ) -> list[Array]:
     """One update: the networks after it.
@@ -118,8 +119,8 @@ def step(
         other: for a step of the permanent network, the leaves of the transient one.
     """
     register()
-    numbers = jnp.stack([jnp.int32(learn), jnp.int32(copy), jnp.int32(batch.overwritten)])
-    rates = jnp.stack([jnp.float32(lr), jnp.float32(scale)])
+    numbers = jnp.stack([jnp.asarray(one, jnp.int32) for one in (learn, copy, batch.overwritten)])
+    rates = jnp.stack([jnp.asarray(one, jnp.float32) for one in (lr, scale)])
     before = [shape.plan(), numbers, rates, *batch[1:]]
     results = [
         *(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in networks),

@@ -4,6 +4,9 @@ Numba's own cache notices changes of a function's file, but not of the files who
 directory named by a hash of all of them, in the user's cache directory, readable by the user only.
 """
 
+# The types of Numba lack some of its options.
+# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import contextlib
@@ -68,9 +71,7 @@ def one_at_a_time() -> Iterator[None]:
 def kernel(function: Callable) -> Any:
     """A function for other kernels."""
     with _cached() as can_cache:
-        return numba.njit(cache=can_cache, nogil=True, fastmath=FAST, error_model="numpy", no_cfunc_wrapper=True)(
-            function
-        )
+        return numba.njit(cache=can_cache, nogil=True, fastmath=FAST, error_model="numpy")(function)
 
 
 def handler(function: Callable) -> Any:

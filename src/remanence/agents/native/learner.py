@@ -23,7 +23,7 @@ from remanence.agents.ring import Ring
 from remanence.agents.td import PREDICTION
 from remanence.core.types import Hypers, Key, Transition
 
-_NONE = np.zeros(1, np.float32)  # for what a learner does not have
+_NONE: Any = np.zeros(1, np.float32)  # for what a learner does not have
 
 
 def make_native(learner: DeepLearner) -> NativeLearner:
@@ -119,9 +119,9 @@ class NativeLearner(DeepLearner):
         )
 
 
-def _adam(opt_state: Any, lr: float | Array, learn: Array) -> tuple[tuple[Any, Any], Any, Array, Array]:
+def _adam(opt_state: Any, lr: float | Array, learn: Array) -> tuple[tuple[Any, Any], Any, Any, Any]:
     """Its moments, its state with the count of this step, and what a step multiplies by: both corrected as optax does."""
-    count = optax.safe_increment(opt_state.count)
+    count = jnp.asarray(optax.safe_increment(opt_state.count))
     first, second = 1 - 0.9**count, 1 - 0.999**count
     opt_state = opt_state._replace(count=jnp.where(learn, count, opt_state.count))
     return (opt_state.mu, opt_state.nu), opt_state, lr / first, 1 / second

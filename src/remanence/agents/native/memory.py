@@ -1,5 +1,8 @@
 """Arrays at addresses, and a stack of scratch memory."""
 
+# Numba passes the first argument of an intrinsic, and sets its options when it is imported.
+# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 from typing import Any

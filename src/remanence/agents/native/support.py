@@ -50,8 +50,9 @@ def network_shape(network: Network) -> NetworkShape | None:
     """
     layers = [layer for layer in network.layers if not isinstance(layer, Flatten)]
     sizes, image = [math.prod(network.input)], (0, 0, 0, 0, 0)
-    if layers and isinstance(layers[0], Conv):
-        conv = layers.pop(0)
+    conv = layers[0] if layers else None
+    if isinstance(conv, Conv):
+        layers.pop(0)
         if conv.stride != 1 or len(network.input) != 3 or not (layers and isinstance(layers.pop(0), Relu)):
             return None
         sizes.append(math.prod(conv.shape(network.input)))

@@ -3,6 +3,9 @@
 OpenBLAS, called from Numba, is slower for our shapes (68 against 107 GFLOP/s for 64×256×128 on one core), and has its own threads.
 """
 
+# Numba passes the first argument of an intrinsic, and sets its options when it is imported.
+# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+
 from __future__ import annotations
 
 import platform

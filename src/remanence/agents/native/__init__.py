@@ -2,9 +2,12 @@
 
     tiles.py      matrix products, written as LLVM instructions
     kernels.py    the layers, forward and backward, and the optimizers
+    memory.py     arrays at addresses
+    compiling.py  how kernels are compiled and cached
+    support.py    which agents it serves
     handlers.py   what XLA calls: finds its arguments in memory and calls the kernels
     calls.py      the same calls as JAX functions
-    learner.py    which agents it serves, and the learner that makes these calls
+    learner.py    the learner that makes these calls
 
 Weights and optimizer state change in place, and no gradient of a large layer is ever stored. A binary input selects rows of the
 first layer: they are gathered, not multiplied. Sums are in a fixed order, so the same seeds give the same bits.

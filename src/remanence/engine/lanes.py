@@ -132,8 +132,10 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
             return step_lanes(hypers, life), None
 
         life, _ = jax.lax.scan(step, carry.life, None, round_steps)
-        # The probe may be expensive, and in most rounds of a long window no window ends.
-        record = jax.lax.cond(jnp.any(life.ended), write_windows, lambda _, record: record, life, carry.record)
+        if config.by_steps:  # in most rounds no window ends, and the probe may be expensive
+            record = jax.lax.cond(jnp.any(life.ended), write_windows, lambda _, record: record, life, carry.record)
+        else:
+            record = write_windows(life, carry.record)
         return Carry(every_lane(lives.close_window, life), record), played + 1
 
     def write_windows(life: Life, record: Any) -> Any:

@@ -51,7 +51,18 @@ def test_from_a_command_to_the_line_that_changes_a_weight(tmp_path: Path, monkey
         raise Arrived
 
     monkeypatch.setattr(sys.modules["remanence.agents.dqn"], "apply_gradient", apply_gradient)
-    options = ["--preset", "smoke", "--contenders", "PT-DQN", "--seeds", "1", "--learner", "xla", "--out", str(tmp_path)]
+    options = [
+        "--preset",
+        "smoke",
+        "--contenders",
+        "PT-DQN",
+        "--seeds",
+        "1",
+        "--learner",
+        "xla",
+        "--out",
+        str(tmp_path),
+    ]
     with pytest.raises(Arrived):
         command(["run", "figure5/jellybean", *options])
     assert [*found, ("agents/training.py", "apply_gradient")] == walk("run")

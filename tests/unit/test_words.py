@@ -51,7 +51,7 @@ OLD_PREFIXES = {"most_": "max_", "at_least": "min_"}
 ALLOWED: dict[str, tuple[str, ...]] = {
     "goal": ("worlds/grids", "worlds/rooms", "bench/control.py"),  # a cell
     "moments": ("theory",),  # of a distribution
-    "offset": ("theory", "worlds/jellybean"),  # a constant that is added
+    "offset": ("theory", "worlds/jellybean", "core/hostcall.py"),  # a constant that is added; of a field, in ctypes
     "printed": ("theory",),  # a formula as the paper prints it
     "note": ("bench",),  # a column of the table
     "setting": ("report",),  # of hyperparameters

@@ -96,8 +96,8 @@ def values(shape: NetworkShape, weights: Sequence[Array], inputs: Array) -> Arra
         jax.ShapeDtypeStruct((rows, outputs), jnp.float32),
         jax.ShapeDtypeStruct((shape.scratch(block, learns=False),), jnp.uint8),
     )
-    given = inputs.reshape(rows, -1).astype(jnp.uint8)
-    return jax.ffi.ffi_call("remanence_native_values", results, vmap_method="expand_dims")(plan, given, *weights)[0]
+    as_bytes = inputs.reshape(rows, -1).astype(jnp.uint8)
+    return jax.ffi.ffi_call("remanence_native_values", results, vmap_method="expand_dims")(plan, as_bytes, *weights)[0]
 
 
 def step(

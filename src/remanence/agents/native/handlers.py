@@ -148,7 +148,7 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
     stride, size = channels * frames, plan[FRAME_BYTES]
     ages = ints(_of_lane(_argument(frame, A_AGES), lane, lanes, 4), batch)
     now = _of_lane(_argument(frame, A_FRAME), lane, lanes, 1)
-    then = _of_lane(_argument(frame, A_NEXT_FRAME), lane, lanes, 1)
+    next_frames = _of_lane(_argument(frame, A_NEXT_FRAME), lane, lanes, 1)
     earlier = octets(_of_lane(_argument(frame, A_BEFORE), lane, lanes, 1), total)
     cut = octets(_of_lane(_argument(frame, A_CUT), lane, lanes, 1), total)
     for s in range(batch):
@@ -175,7 +175,7 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
             for k in range(oldest, n):
                 next_bits[m] = bits[k] - channels
                 m += 1
-        following = now + ((slot + 1) % total) * size if plan[IMPLICIT_NEXT] else then + slot * size
+        following = now + ((slot + 1) % total) * size if plan[IMPLICIT_NEXT] else next_frames + slot * size
         next_counts[s] = decode(following, size, channels, stride, (frames - 1) * channels, next_bits, m)
         if plan[IMPLICIT_NEXT] and cut[slot]:
             valid[s] = 0
@@ -195,7 +195,7 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output,
     for s in range(batch):
         slot = slots[s]
         a = 0 if plan[ONE_OUTPUT] else (wide[slot] if plan[WIDE_OUTPUT] else np.int32(narrow[slot]))
-        known = F4(0)
+        permanent_q = F4(0)
         if plan[CONSOLIDATES]:
             target = reward[slot] + others[s * ld + a]
         else:
@@ -207,9 +207,9 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output,
                 best = max(best, others[s * ld + b] + (of_next[b] if plan[CACHED] else F4(0)))
             target = reward[slot] + discount[slot] * best
             if plan[CACHED]:
-                known = floats(cached + 4 * slot * outputs, outputs)[a]
+                permanent_q = floats(cached + 4 * slot * outputs, outputs)[a]
         output[s] = a
-        error[s] = F4(-2) * (target - known - values[s * ld + a]) / F4(batch) if valid[s] else F4(0)
+        error[s] = F4(-2) * (target - permanent_q - values[s * ld + a]) / F4(batch) if valid[s] else F4(0)
 
 
 @kernel
@@ -253,7 +253,7 @@ def _step(frame):
     plan = ints(fixed, SIZES + layers + 1)
     lanes = _elements(_argument(frame, A_AGES), 0) // batch
     adam, copies = plan[OPTIMIZER] == ADAM, plan[HAS_TARGET] and not plan[CONSOLIDATES]
-    results, own = _word(frame + _RESULTS), (6 if adam else 2) * layers
+    results, leaves = _word(frame + _RESULTS), (6 if adam else 2) * layers
     net, other = np.empty((layers, COLUMNS), I8), np.empty((layers, COLUMNS), I8)
     for n in range(layers):
         net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
@@ -265,15 +265,15 @@ def _step(frame):
             _fill(net, results, 4 * layers, lane, lanes, NU, BIAS_NU)
         buffers, first = results, 0  # the network itself, if there is no target network
         if copies:
-            first = own
+            first = leaves
         elif plan[CONSOLIDATES]:
-            buffers, first = _word(frame + _ARGUMENTS), A_NETWORKS + own
+            buffers, first = _word(frame + _ARGUMENTS), A_NETWORKS + leaves
         _fill(other, buffers, first, lane, lanes, WEIGHTS, BIAS)
         todo = ints(_of_lane(_argument(frame, A_NUMBERS), lane, lanes, 4), 3)
         if todo[0]:
             _step_lane(frame, lane, lanes, plan, net, other)
         if todo[1] and copies:
-            _copy_network(frame, own, layers, lane, lanes)
+            _copy_network(frame, leaves, layers, lane, lanes)
 
 
 @handler
@@ -300,13 +300,13 @@ def _part(buffer, out, axes, t, size):
 @kernel
 def _values(frame):
     """Arguments: plan, inputs [n, bits] as bytes, the network. Results: values [n, outputs], scratch memory."""
-    fixed, given, out = _argument(frame, 0), _argument(frame, 1), _result(frame, 0)
+    fixed, source, out = _argument(frame, 0), _argument(frame, 1), _result(frame, 0)
     axes = _word(out + _RANK) - 2
     numbers = ints(_data(fixed), SIZES)
     layers, image = numbers[LAYERS], numbers[IMAGE:SIZES]
     sizes = ints(_data(fixed), SIZES + layers + 1)
     net = np.empty((layers, COLUMNS), I8)
-    rows, bits, outputs = _dim(given, axes), _dim(given, axes + 1), _dim(out, axes + 1)
+    rows, bits, outputs = _dim(source, axes), _dim(source, axes + 1), _dim(out, axes + 1)
     parts = _elements(out, 0) // (rows * outputs)
     stack = np.empty(1, I8)
     for t in range(parts):
@@ -314,7 +314,7 @@ def _values(frame):
             net[n, INPUTS], net[n, UNITS] = sizes[SIZES + n], sizes[SIZES + n + 1]
             net[n, WEIGHTS] = _part(_argument(frame, 2 + 2 * n), out, axes, t, 4)
             net[n, BIAS] = _part(_argument(frame, 3 + 2 * n), out, axes, t, 4)
-        first = _part(given, out, axes, t, 1)
+        first = _part(source, out, axes, t, 1)
         stack[0] = _data(_result(frame, 1))
         block = min(rows, numbers[BATCH])
         idx, counts = take(stack, 4 * block * bits), ints(take(stack, 4 * block), block)

@@ -178,8 +178,8 @@ def conv_gradient(image, idx, counts, batch, most, delta, gradient, bias_gradien
 
 
 @kernel
-def dense_forward(weights, bias, inputs, units, given, batch, out, relu, stack):
-    """out = given @ weights + bias, and a ReLU if asked for."""
+def dense_forward(weights, bias, inputs, units, source, batch, out, relu, stack):
+    """out = source @ weights + bias, and a ReLU if asked for."""
     ld, mark = padded(units), stack[0]
     if ld != units:  # the products need full vectors: weights with columns of zeros
         wide = take(stack, 4 * inputs * ld)
@@ -190,7 +190,7 @@ def dense_forward(weights, bias, inputs, units, given, batch, out, relu, stack):
             for j in range(units, ld):
                 to[j] = F4(0)
         weights = wide
-    product(given, padded(inputs), 1, weights, ld, out, ld, batch, ld, inputs)
+    product(source, padded(inputs), 1, weights, ld, out, ld, batch, ld, inputs)
     start = floats(bias, units)
     for s in range(batch):
         h = floats(out + 4 * s * ld, units)
@@ -266,7 +266,7 @@ def dense_backward(weights, inputs, units, delta, batch, acts, out, stack):
 
 
 @kernel
-def dense_update(kind, net, n, given, delta, batch, lr, scale, stack):
+def dense_update(kind, net, n, source, delta, batch, lr, scale, stack):
     """A step of the weights of dense layer n; the gradient of four rows at a time."""
     inputs, units = net[n, INPUTS], net[n, UNITS]
     ld, mark = padded(units), stack[0]
@@ -274,14 +274,14 @@ def dense_update(kind, net, n, given, delta, batch, lr, scale, stack):
     i = 0
     while i < inputs:
         rows = min(4, inputs - i)
-        product(given + 4 * i, 1, padded(inputs), delta, ld, gradient, ld, rows, ld, batch)
-        offset = 4 * i * units
+        product(source + 4 * i, 1, padded(inputs), delta, ld, gradient, ld, rows, ld, batch)
+        place = 4 * i * units
         if ld == units:
             step_weights(
                 kind,
-                net[n, WEIGHTS] + offset,
-                net[n, MU] + offset,
-                net[n, NU] + offset,
+                net[n, WEIGHTS] + place,
+                net[n, MU] + place,
+                net[n, NU] + place,
                 gradient,
                 rows * units,
                 lr,
@@ -289,7 +289,7 @@ def dense_update(kind, net, n, given, delta, batch, lr, scale, stack):
             )
         else:
             for r in range(rows):
-                at = offset + 4 * r * units
+                at = place + 4 * r * units
                 step_weights(
                     kind,
                     net[n, WEIGHTS] + at,

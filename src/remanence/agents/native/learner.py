@@ -83,8 +83,8 @@ class NativeLearner(DeepLearner):
         transient: Any = (),
     ) -> tuple[Any, Any, Any]:
         """One update of weights, optimizer state and target network. `transient`: for a step of the permanent network."""
-        moments, opt_state, lr, scale = _adam(opt_state, lr, learn) if optimizer == "adam" else ((), opt_state, lr, 1.0)
-        trees = [weights, *moments, *([target] if jax.tree.leaves(target) else [])]
+        mu_nu, opt_state, lr, scale = _adam(opt_state, lr, learn) if optimizer == "adam" else ((), opt_state, lr, 1.0)
+        trees = [weights, *mu_nu, *([target] if jax.tree.leaves(target) else [])]
         leaves, structure = jax.tree.flatten(trees)
         shape = self._shape(
             optimizer, replay, ages, has_target=len(jax.tree.leaves(target)) > 0, consolidates=bool(transient)
@@ -93,7 +93,7 @@ class NativeLearner(DeepLearner):
         new = jax.tree.unflatten(
             structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient))
         )
-        if moments:
+        if mu_nu:
             opt_state = opt_state._replace(mu=new[1], nu=new[2])
         return new[0], opt_state, new[-1] if shape.has_target else target
 
@@ -120,7 +120,7 @@ class NativeLearner(DeepLearner):
 
 
 def _adam(opt_state: Any, lr: float | Array, learn: Array) -> tuple[tuple[Any, Any], Any, Any, Any]:
-    """Its moments, its state with the count of this step, and what a step multiplies by: both corrected as optax does."""
+    """Its two moments, its state with the count of this step, and what a step multiplies by: both corrected as optax does."""
     count = jnp.asarray(optax.safe_increment(opt_state.count))
     first, second = 1 - 0.9**count, 1 - 0.999**count
     opt_state = opt_state._replace(count=jnp.where(learn, count, opt_state.count))

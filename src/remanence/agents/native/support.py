@@ -34,7 +34,9 @@ class NetworkShape(NamedTuple):
         inputs, units, wide = self.sizes[0], self.sizes[1:], [_padded(n) for n in self.sizes[1:]]
         height, width, channels, side, filters = self.image
         floats = batch * (inputs + 2 + sum(wide))
-        floats += sum(before * pad for before, own, pad in zip(units, units[1:], wide[1:], strict=False) if own != pad)
+        floats += sum(
+            before * pad for before, after, pad in zip(units, units[1:], wide[1:], strict=False) if after != pad
+        )
         floats += filters * (side * side * channels + (height + side) * (width + side) + width) + 2 * inputs
         if learns:
             floats *= 2

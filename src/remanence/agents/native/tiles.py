@@ -51,11 +51,11 @@ def _make_tile(rows: int, vectors: int) -> Any:
             a, row, column, b, ldb, c, ldc, k, add = args
             pa, pb, pc = (builder.inttoptr(address, _FLOAT.as_pointer()) for address in (a, b, c))
 
-            def vector_at(start: Any, offset: Any) -> Any:
-                return builder.bitcast(builder.gep(start, [offset]), vector.as_pointer())
+            def vector_at(start: Any, place: Any) -> Any:
+                return builder.bitcast(builder.gep(start, [place]), vector.as_pointer())
 
-            def load(start: Any, offset: Any) -> Any:
-                loaded = builder.load(vector_at(start, offset))
+            def load(start: Any, place: Any) -> Any:
+                loaded = builder.load(vector_at(start, place))
                 loaded.align = 4
                 return loaded
 

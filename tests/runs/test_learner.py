@@ -15,8 +15,14 @@ import pytest
 import crash
 from remanence.agents import learners
 from remanence.agents.base import hypers_of
+from remanence.agents.behaviour import epsilon_greedy
+from remanence.agents.composition import separate_networks
 from remanence.agents.configs import DQN
+from remanence.agents.dqn import deep_agent
 from remanence.agents.learners import AUTO, NATIVE, XLA, choose_learner
+from remanence.agents.networks import mlp
+from remanence.agents.td import CONTROL
+from remanence.agents.training import Consolidation, Training
 from remanence.cli import main
 from remanence.core import hostcall
 from remanence.core.errors import UserError
@@ -122,6 +128,25 @@ def test_what_has_no_native_learner_says_why(spec: EnvSpec, fields: dict[str, An
     chosen = choose_learner(agent, AUTO)
     assert (chosen.learner, chosen.agent) == (XLA, agent)
     assert chosen.why.startswith(reason)
+
+
+def test_networks_that_differ_have_no_native_learner() -> None:
+    networks = (mlp((12,), (units,), 2) for units in (8, 16))
+    agent = deep_agent(
+        CONTROL,
+        separate_networks(*networks),
+        epsilon_greedy(0.1),
+        np.zeros(12, bool),
+        Training(),
+        consolidation=Consolidation(cache=True),
+    )
+    assert agent.native == "its two networks differ"
+
+
+def test_another_device_has_no_native_learner(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    chosen = choose_learner(DQN().build(BITS))
+    assert (chosen.learner, chosen.why) == (XLA, "it runs on gpu, not on the CPU")
 
 
 def test_kernels_that_cannot_be_compiled_are_done_without() -> None:

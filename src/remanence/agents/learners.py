@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from typing import NamedTuple
 
+import jax
+
 from remanence.agents.base import Agent
 from remanence.core import hostcall
 from remanence.core.errors import UserError, unknown
@@ -32,6 +34,8 @@ def choose_learner(agent: Agent, asked: str = AUTO, name: str = "this agent") ->
         return Chosen(agent, XLA, "asked for")
     if isinstance(agent.native, str):
         why_not = agent.native
+    elif jax.default_backend() != "cpu":
+        why_not = f"it runs on {jax.default_backend()}, not on the CPU"
     elif not hostcall.interface_supported():
         why_not = "this version of jax has another interface for native calls"
     else:

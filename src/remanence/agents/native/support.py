@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-import jax
 import numpy as np
 
 from remanence.agents.networks import Conv, Dense, Flatten, Network, Relu
@@ -76,7 +75,10 @@ def why_not_native(learner: DeepLearner) -> str | None:
         return "its observations are not arrays of bits"
     if not parts.networks:
         return "its networks share layers"
-    if any(network_shape(network) is None for network in parts.networks):
+    shapes = {network_shape(network) for network in parts.networks}
+    if len(shapes) > 1:
+        return "its two networks differ"
+    if None in shapes:
         return (
             "its network is not a stack of dense layers with ReLU, with at most one convolution of stride 1 before them"
         )
@@ -86,8 +88,6 @@ def why_not_native(learner: DeepLearner) -> str | None:
         return "it has a penalty or a renewal of weights"
     if parts.has_permanent and not learner.use_cache:
         return "it does not cache V^P"
-    if jax.default_backend() != "cpu":
-        return f"it runs on {jax.default_backend()}, not on the CPU"
     return None
 
 

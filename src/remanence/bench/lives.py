@@ -43,11 +43,11 @@ class LifeSizes:
     preset: str
     lanes_per_core: int = 2
     """with XLA; the native learner is at its best with one"""
-    chunk: int = 1_600
+    chunk: int = 1_000
     """lane-steps of a chunk, at least"""
     warm_up: int = 2
     """chunks that are not timed: they compile, and fill the replay buffer"""
-    rounds: int = 7
+    rounds: int = 5
     """timed chunks of each life"""
     consolidations: int = 3
     """timed consolidations of each agent that consolidates"""
@@ -225,7 +225,7 @@ def measure(entrants: Sequence[Entrant], sizes: LifeSizes) -> list[Cost]:
         consolidate()  # compiles
     consolidations = iter(_in_turns(rare, sizes.consolidations))
     extra = [next(consolidations) if one.consolidate else np.zeros(2) for one in entrants]
-    return [Cost(*own, *(own + more)) for own, more in zip(steps, extra, strict=True)]
+    return [Cost(*own.tolist(), *(own + more).tolist()) for own, more in zip(steps, extra, strict=True)]
 
 
 def _in_turns(functions: Sequence[Callable[[], Lap]], rounds: int) -> list[np.ndarray]:

@@ -16,6 +16,7 @@ from jax import Array
 from remanence.core.errors import UserError
 from remanence.core.types import AgentState, Duration, EnvSpec, Hypers, Key, Transition
 
+NO_NETWORK = "it has no deep network"  # why an agent has no native learner
 _PER_LANE = "may differ between lanes of one compiled program"
 PerLane: TypeAlias = Annotated[float, _PER_LANE]
 
@@ -71,7 +72,7 @@ class Agent(NamedTuple):
     """(state, obs) -> activations of the last hidden layer of the (transient) network; None if there is no network"""
     activations: Callable[[AgentState, Array], list[Array]] | None = None
     """(state, obs) -> the outputs of all layers of that network; the last one is the values"""
-    native: Callable[[], Agent] | str = "it has no deep network"
+    native: Callable[[], Agent] | str = NO_NETWORK
     """makes the same agent with a native learner (`agents/learners.py`), or says why there is none"""
 
 

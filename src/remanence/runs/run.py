@@ -9,6 +9,7 @@ from pathlib import Path
 import polars as pl
 from rich.console import Console
 
+from remanence.agents.base import NO_NETWORK
 from remanence.agents.learners import AUTO, NATIVE, choose_learner
 from remanence.core.errors import UserError, disk_errors
 from remanence.results.directory import RunDirectory
@@ -106,12 +107,15 @@ def _layout(
 def _learners(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], asked: str) -> dict[str, str]:
     """The learner of each contender: as asked; with "auto", the one that the run was started with. They are recorded."""
     before, chosen = directory.learners(), {}
-    for name in dict.fromkeys(lane.contender for lanes in programs for lane in lanes):
-        config, wanted = plan.contenders[name].config, asked
+    names = dict.fromkeys(lane.contender for lanes in programs for lane in lanes)
+    agents = {name: plan.contenders[name].config.build(plan.spec) for name in names}
+    some_deep = any(agent.native != NO_NETWORK for agent in agents.values())
+    for name, agent in agents.items():
+        wanted = AUTO if some_deep and agent.native == NO_NETWORK else asked  # `Random` beside deep agents
         if asked == AUTO and name in before:
             wanted = before[name]["learner"]
         try:
-            found = choose_learner(config.build(plan.spec), wanted, name)
+            found = choose_learner(agent, wanted, name)
         except UserError as error:
             if asked == NATIVE or wanted != NATIVE:
                 raise

@@ -55,7 +55,9 @@ def _cached() -> Iterator[bool]:
 def kernel(function: Callable) -> Any:
     """A function for other kernels."""
     with _cached() as can_cache:
-        return numba.njit(cache=can_cache, nogil=True, fastmath=FAST, error_model="numpy")(function)
+        return numba.njit(cache=can_cache, nogil=True, fastmath=FAST, error_model="numpy", no_cfunc_wrapper=True)(
+            function
+        )
 
 
 def handler(function: Callable) -> Any:

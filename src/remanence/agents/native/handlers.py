@@ -22,9 +22,8 @@ from remanence.agents.native.kernels import (
     backward,
     decode,
     forward,
-    values_of_one,
 )
-from remanence.agents.native.memory import F4, I8, floats, ints, longs, octets, padded, take
+from remanence.agents.native.memory import F4, I8, copy, floats, ints, longs, octets, padded, take
 from remanence.agents.native.tiles import flush_denormals, restore_denormals
 from remanence.core import hostcall
 
@@ -127,15 +126,11 @@ def _of_lane(buffer, lane, lanes, size):
 
 
 @kernel
-def _fill(net, frame, first, results, lane, lanes, weights, bias):
+def _fill(net, buffers, first, lane, lanes, weights, bias):
     """Fills two columns of the table with addresses; weights and bias alternate among the buffers from `first` on."""
     for n in range(net.shape[0]):
-        if results:
-            net[n, weights] = _of_lane(_result(frame, first + 2 * n), lane, lanes, 4)
-            net[n, bias] = _of_lane(_result(frame, first + 2 * n + 1), lane, lanes, 4)
-        else:
-            net[n, weights] = _of_lane(_argument(frame, first + 2 * n), lane, lanes, 4)
-            net[n, bias] = _of_lane(_argument(frame, first + 2 * n + 1), lane, lanes, 4)
+        net[n, weights] = _of_lane(_word(buffers + 8 * (first + 2 * n)), lane, lanes, 4)
+        net[n, bias] = _of_lane(_word(buffers + 8 * (first + 2 * n + 1)), lane, lanes, 4)
 
 
 @kernel
@@ -247,8 +242,7 @@ def _copy_network(frame, to, layers, lane, lanes):
     """Copies the network, the first results, to the target network, results `to` and those after it."""
     for i in range(2 * layers):
         size = _elements(_result(frame, i), 0) // lanes
-        target = floats(_of_lane(_result(frame, to + i), lane, lanes, 4), size)
-        target[:] = floats(_of_lane(_result(frame, i), lane, lanes, 4), size)
+        copy(_of_lane(_result(frame, to + i), lane, lanes, 4), _of_lane(_result(frame, i), lane, lanes, 4), size)
 
 
 @kernel
@@ -259,26 +253,27 @@ def _step(frame):
     plan = ints(fixed, SIZES + layers + 1)
     lanes = _elements(_argument(frame, A_AGES), 0) // batch
     adam, copies = plan[OPTIMIZER] == ADAM, plan[HAS_TARGET] and not plan[CONSOLIDATES]
-    net, other = np.zeros((layers, COLUMNS), I8), np.zeros((layers, COLUMNS), I8)
+    results, own = _word(frame + _RESULTS), (6 if adam else 2) * layers
+    net, other = np.empty((layers, COLUMNS), I8), np.empty((layers, COLUMNS), I8)
     for n in range(layers):
         net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
         other[n, INPUTS], other[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
     for lane in range(lanes):
-        _fill(net, frame, 0, True, lane, lanes, WEIGHTS, BIAS)
+        _fill(net, results, 0, lane, lanes, WEIGHTS, BIAS)
         if adam:
-            _fill(net, frame, 2 * layers, True, lane, lanes, MU, BIAS_MU)
-            _fill(net, frame, 4 * layers, True, lane, lanes, NU, BIAS_NU)
+            _fill(net, results, 2 * layers, lane, lanes, MU, BIAS_MU)
+            _fill(net, results, 4 * layers, lane, lanes, NU, BIAS_NU)
+        buffers, first = results, 0  # the network itself, if there is no target network
         if copies:
-            _fill(other, frame, (6 if adam else 2) * layers, True, lane, lanes, WEIGHTS, BIAS)
+            first = own
         elif plan[CONSOLIDATES]:
-            _fill(other, frame, A_NETWORKS + (6 if adam else 2) * layers, False, lane, lanes, WEIGHTS, BIAS)
-        else:
-            _fill(other, frame, 0, True, lane, lanes, WEIGHTS, BIAS)
+            buffers, first = _word(frame + _ARGUMENTS), A_NETWORKS + own
+        _fill(other, buffers, first, lane, lanes, WEIGHTS, BIAS)
         todo = ints(_of_lane(_argument(frame, A_NUMBERS), lane, lanes, 4), 3)
         if todo[0]:
             _step_lane(frame, lane, lanes, plan, net, other)
         if todo[1] and copies:
-            _copy_network(frame, (6 if adam else 2) * layers, layers, lane, lanes)
+            _copy_network(frame, own, layers, lane, lanes)
 
 
 @handler
@@ -310,7 +305,7 @@ def _values(frame):
     numbers = ints(_data(fixed), SIZES)
     layers, image = numbers[LAYERS], numbers[IMAGE:SIZES]
     sizes = ints(_data(fixed), SIZES + layers + 1)
-    net = np.zeros((layers, COLUMNS), I8)
+    net = np.empty((layers, COLUMNS), I8)
     rows, bits, outputs = _dim(given, axes), _dim(given, axes + 1), _dim(out, axes + 1)
     parts = _elements(out, 0) // (rows * outputs)
     stack = np.empty(1, I8)
@@ -333,14 +328,10 @@ def _values(frame):
                         found[c] = i
                         c += 1
                 counts[s] = c
-            if count == 1:
-                values_of_one(net, image, idx, counts, bits, acts, stack)
-            else:
-                forward(net, image, idx, counts, count, bits, acts, stack)
+            forward(net, image, idx, counts, count, bits, acts, stack)
             ld = padded(outputs)
             for s in range(count):
-                to = floats(_data(out) + 4 * (t * rows + start + s) * outputs, outputs)
-                to[:] = floats(acts[layers - 1] + 4 * s * ld, outputs)
+                copy(_data(out) + 4 * (t * rows + start + s) * outputs, acts[layers - 1] + 4 * s * ld, outputs)
 
 
 @handler

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from remanence.agents.native.compiling import kernel
-from remanence.agents.native.memory import F4, floats, ints, octets, padded, take
+from remanence.agents.native.memory import F4, floats, ints, octets, padded, take, zero
 from remanence.agents.native.tiles import add_to, product, transpose
 
 # Columns of `net`.
@@ -86,13 +86,13 @@ def conv_forward(weights, bias, image, idx, counts, batch, most, out, stack):
     size, across, run = _canvas(image), (image[WIDTH] + side - 1) * filters, side * filters
     picture, turned = take(stack, 4 * size), take(stack, 4 * channels * side * run)
     corners, rows = _places(image, stack)
-    canvas, start = floats(picture, size), floats(take(stack, 4 * width * filters), width * filters)
+    start = floats(take(stack, 4 * width * filters), width * filters)
     _turn(weights, image, turned, False)
     for x in range(width * filters):
         start[x] = floats(bias, filters)[x % filters]
     ld = padded(height * width * filters)
     for s in range(batch):
-        canvas[:] = F4(0)
+        zero(picture, size)
         bits = ints(idx + 4 * s * most, counts[s])
         for k in range(counts[s]):
             to, row = picture + 4 * corners[bits[k]], turned + 4 * rows[bits[k]]
@@ -152,9 +152,12 @@ def conv_gradient(image, idx, counts, batch, most, delta, gradient, bias_gradien
     size, across, run = _canvas(image), (image[WIDTH] + side - 1) * filters, side * filters
     picture, turned = take(stack, 4 * size), take(stack, 4 * channels * side * run)
     corners, rows = _places(image, stack)
-    sums, canvas = floats(turned, channels * side * run), floats(picture, size)
-    total, of_bias = floats(take(stack, 4 * width * filters), width * filters), floats(bias_gradient, filters)
-    sums[:], canvas[:], total[:], of_bias[:] = F4(0), F4(0), F4(0), F4(0)
+    total_at = take(stack, 4 * width * filters)
+    total, of_bias = floats(total_at, width * filters), floats(bias_gradient, filters)
+    zero(turned, channels * side * run)
+    zero(picture, size)
+    zero(total_at, width * filters)
+    zero(bias_gradient, filters)
     ld = padded(height * width * filters)
     for s in range(batch):
         for y in range(height):
@@ -212,30 +215,6 @@ def forward(net, image, idx, counts, batch, most, acts, stack):
         dense_forward(
             net[n, WEIGHTS], net[n, BIAS], net[n, INPUTS], net[n, UNITS], acts[n - 1], batch, acts[n], n < last, stack
         )
-
-
-@kernel
-def values_of_one(net, image, idx, counts, most, acts, stack):
-    """The same for one input: only units that are on are followed."""
-    last = net.shape[0] - 1
-    if image[FILTERS]:
-        conv_forward(net[0, WEIGHTS], net[0, BIAS], image, idx, counts, 1, most, acts[0], stack)
-    else:
-        sparse_forward(net[0, WEIGHTS], net[0, BIAS], net[0, UNITS], idx, counts, 1, most, acts[0])
-    for n in range(1, last + 1):
-        units = net[n, UNITS]
-        given, h, start = floats(acts[n - 1], net[n, INPUTS]), floats(acts[n], units), floats(net[n, BIAS], units)
-        for j in range(units):
-            h[j] = start[j]
-        for i in range(net[n, INPUTS]):
-            x = given[i]
-            if x > 0:
-                row = floats(net[n, WEIGHTS] + 4 * i * units, units)
-                for j in range(units):
-                    h[j] = h[j] + x * row[j]
-        if n < last:
-            for j in range(units):
-                h[j] = max(h[j], F4(0))
 
 
 @kernel
@@ -329,9 +308,8 @@ def dense_update(kind, net, n, given, delta, batch, lr, scale, stack):
 @kernel
 def _bias_update(kind, net, n, delta, batch, lr, scale, gradient):
     units = net[n, UNITS]
-    ld, g = padded(units), floats(gradient, units)
-    for j in range(units):
-        g[j] = F4(0)
+    ld = padded(units)
+    zero(gradient, units)
     for s in range(batch):
         add_to(gradient, delta + 4 * s * ld, units)
     step_weights(kind, net[n, BIAS], net[n, BIAS_MU], net[n, BIAS_NU], gradient, units, lr, scale)
@@ -411,7 +389,7 @@ def backward(kind, net, image, idx, counts, batch, most, acts, error, output, lr
     outputs = padded(net[last, UNITS])
     delta = take(stack, 4 * padded(batch) * outputs)
     d = floats(delta, padded(batch) * outputs)
-    d[:] = F4(0)
+    zero(delta, padded(batch) * outputs)
     for s in range(batch):
         d[s * outputs + output[s]] = error[s]
     for n in range(last, 0, -1):

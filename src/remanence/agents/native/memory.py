@@ -47,6 +47,22 @@ def octets(address, n):
 
 
 @kernel
+def zero(address, n):
+    """n floats become 0."""
+    a = floats(address, n)
+    for i in range(n):
+        a[i] = F4(0)
+
+
+@kernel
+def copy(to, other, n):
+    """to[:n] = other[:n], floats at addresses."""
+    a, b = floats(to, n), floats(other, n)
+    for i in range(n):
+        a[i] = b[i]
+
+
+@kernel
 def padded(n):
     """The leading dimension of a buffer with rows of n floats."""
     return (n + LANES - 1) // LANES * LANES

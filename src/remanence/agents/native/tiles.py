@@ -1,6 +1,6 @@
 """Matrix products of float32, as LLVM instructions: a tile of the result stays in registers, and every sum has a fixed order.
 
-OpenBLAS, called from Numba, is slower for our shapes (68 against 107 GFLOP/s for 64×256×128 on one core) and has threads of its own.
+OpenBLAS, called from Numba, is slower for our shapes (68 against 107 GFLOP/s for 64×256×128 on one core), and has its own threads.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ _narrow4, _narrow1 = _make_tile(4, _NARROW), _make_tile(1, _NARROW)
 
 @kernel
 def product(a, row, column, b, ldb, c, ldc, m, n, k):
-    """C[m, n] = A[m, k] @ B[k, n]: addresses, and strides in elements. A[i, j] is at i · row + j · column. n: a multiple of LANES."""
+    """C[m, n] = A[m, k] @ B[k, n], at addresses; strides in elements, A[i, j] at i · row + j · column. n: a multiple of LANES."""
     for start in range(0, k, K_BLOCK):
         depth, add = min(K_BLOCK, k - start), start > 0
         a0, b0 = a + 4 * start * column, b + 4 * start * ldb

@@ -36,7 +36,10 @@ class Sizes:
     matrix: int = 2048  # rows and columns of the matrix product that measures the machine
     contestants: tuple[str, ...] = ()  # all if empty
     lives: Mapping[str, LifeSizes] = field(
-        default_factory=lambda: {"figure5/jellybean": LifeSizes(RELEASED), "figure5/minatar": LifeSizes(PAPER)}
+        default_factory=lambda: {
+            "figure5/jellybean": LifeSizes(RELEASED, contenders=("PT-DQN", "DQN")),
+            "figure5/minatar": LifeSizes(PAPER, contenders=("PT-DQN", "DQN", "DQN-large-buffer")),
+        }
     )  # of experiments
 
 

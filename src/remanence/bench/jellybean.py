@@ -28,7 +28,7 @@ class Sizes:
     turn: int = 500  # steps before the walk to and fro turns
     calls: int = 2_000  # of one step each; a multiple of 100
     lanes: tuple[int, ...] = (1, 4, 30)  # of such a call
-    lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED))
+    lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED, contenders=("PT-DQN", "DQN")))
 
 
 FULL = Sizes()

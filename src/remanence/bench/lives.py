@@ -45,7 +45,7 @@ class LifeSizes:
     """with XLA; the native learner is at its best with one"""
     chunk: int = 1_000
     """lane-steps of a chunk, at least"""
-    warm_up: int = 2
+    warm_up: int = 1
     """chunks that are not timed: they compile, and fill the replay buffer"""
     rounds: int = 5
     """timed chunks of each life"""
@@ -98,10 +98,8 @@ class Lives:
         column = partial(np.full, self.lanes, dtype=np.float32)
         self.hypers = self.driver.shard(jax.tree.map(column, hypers_of(config)))
         self.carry = self.driver.init_rows(self.hypers, self.driver.shard(np.arange(self.lanes, dtype=np.uint32)))
-        every = self.driver.config.consolidate_every
-        self.entrant = Entrant(
-            name, learner, self.lanes, self.play, self.consolidate if isinstance(every, Steps) else None
-        )
+        consolidates = isinstance(config, PTDQN) and isinstance(self.driver.config.consolidate_every, Steps)
+        self.entrant = Entrant(name, learner, self.lanes, self.play, self.consolidate if consolidates else None)
 
     def play(self) -> Lap:
         before = int(np.sum(self.carry.life.step))
@@ -168,9 +166,9 @@ def whole_lives(
     names = deep if sizes.contenders is None else sizes.contenders
     lives = []
     for name in (RANDOM, *names):
+        progress(f"{world}: {name}: compiling")
         chosen = choose_learner(plan.contenders[name].config.build(plan.spec), name=name).learner
         for learner in (NATIVE, XLA) if chosen == NATIVE else (XLA,):
-            progress(f"{world}: {name}, {learner}: compiling")
             lives.append(Lives(plan, name, learner, sizes))
             lives[-1].warm_up(sizes.warm_up)
     entrants = [one.entrant for one in lives]

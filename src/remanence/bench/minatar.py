@@ -41,7 +41,7 @@ class Sizes:
     original_steps: int = 5_000
     rounds: int = 5
     games: tuple[str, ...] = tuple(GAMES)  # each measured alone
-    lives: LifeSizes = field(default_factory=lambda: LifeSizes(PAPER))
+    lives: LifeSizes = field(default_factory=lambda: LifeSizes(PAPER, contenders=("PT-DQN", "DQN", "DQN-large-buffer")))
 
 
 FULL = Sizes()

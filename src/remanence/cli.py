@@ -336,6 +336,8 @@ class BenchCommand:
     """which benchmark: prediction, control, theory, deep, jellybean or minatar"""
     smoke: bool = False
     """only try that it works: tiny sizes, a few seconds, numbers that mean nothing"""
+    against: str | None = None
+    """also time the same agents in another library: torch or sb3 (for deep, jellybean, minatar; sb3 plays MinAtar only)"""
     json: bool = False
     """print JSON instead of a table"""
 
@@ -345,7 +347,7 @@ class BenchCommand:
 
         if self.what not in BENCHMARKS:
             raise unknown("benchmark", self.what, BENCHMARKS)
-        report = run(self.what, messages().print, self.smoke)
+        report = run(self.what, messages().print, self.smoke, self.against)
         if self.json:
             print_json(report.to_json())
         else:

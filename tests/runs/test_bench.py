@@ -6,17 +6,28 @@ import json
 import math
 from typing import Any
 
+import jax
 import pytest
 
+from remanence import bench
 from remanence.bench import BENCHMARKS, SMOKE_REMARK
 from remanence.cli import main
+
+LIFE = ("world", "preset", "agent", "learner", "lanes", "lane_steps_per_second", "cpu_us_per_lane_step")
 
 
 def smoke(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, Any]]:
     """The rows of a benchmark by their labels, from what the command prints."""
-    assert main(["bench", name, "--smoke", "--json"]) == 0
+    return smoke_lives(name, capsys)[0]
+
+
+def smoke_lives(
+    name: str, capsys: pytest.CaptureFixture[str], *options: str
+) -> tuple[dict[str, dict[str, Any]], dict[tuple[str, str], dict[str, Any]]]:
+    """The same, and the lives by agent and learner."""
+    assert main(["bench", name, "--smoke", "--json", *options]) == 0
     printed = json.loads(capsys.readouterr().out)
-    assert set(printed) == {"name", "rows", "remark"}
+    assert set(printed) == {"name", "rows", "remark", "lives"}
     assert (printed["name"], printed["remark"]) == (name, SMOKE_REMARK)
     rows = {row["label"]: row for row in printed["rows"]}
     assert len(rows) == len(printed["rows"]), "two rows have the same label"
@@ -24,7 +35,28 @@ def smoke(name: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, 
         assert set(row) == {"label", "value", "unit", "note"}
         assert math.isfinite(row["value"]), label
         assert row["value"] > 0 or row["unit"] == "return", label
-    return rows
+    for life in printed["lives"]:
+        assert tuple(life) == LIFE
+        who = f"{life['world']}: {life['agent']}, {life['learner']}"
+        assert rows[who]["value"] == life["lane_steps_per_second"]
+        assert rows[f"{who}: processor time"]["value"] == life["cpu_us_per_lane_step"]
+    return rows, {(life["agent"], life["learner"]): life for life in printed["lives"]}
+
+
+def check_both_learners(
+    agent: str, rows: dict[str, dict[str, Any]], lives: dict[tuple[str, str], dict[str, Any]]
+) -> None:
+    """An agent in Jelly Bean World lives with both learners, and is compared with itself."""
+    assert set(lives) == {("Random", "xla"), (agent, "native"), (agent, "xla")}
+    native, xla = lives[agent, "native"], lives[agent, "xla"]
+    assert native["lanes"] == xla["lanes"] == len(jax.devices())
+    speed = native["lane_steps_per_second"] / xla["lane_steps_per_second"]
+    assert rows[f"jellybean: {agent}, native / xla: speed"]["value"] == pytest.approx(speed)
+    times = xla["cpu_us_per_lane_step"] / native["cpu_us_per_lane_step"]
+    assert rows[f"jellybean: {agent}, native / xla: speed per processor time"]["value"] == pytest.approx(times)
+    for learner in ("native", "xla"):
+        assert rows[f"jellybean: {agent}, {learner}: share of the matrix product"]["unit"] == "%"
+        assert rows[f"jellybean: {agent}, {learner}: memory of a lane"]["unit"] == "MiB"
 
 
 def test_prediction(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,30 +94,67 @@ def test_theory(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_deep(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = smoke("deep", capsys)
+    rows, lives = smoke_lives("deep", capsys)
     peak = rows["matrix product 64×64, all cores"]["value"]
-    for name in ("DQN, Jelly Bean size", "PT-DQN, two rooms"):
-        reached = rows[f"{name}: useful work"]["value"] / rows[f"{name}: a step of a lane"]["value"]  # GFLOP/s
-        assert rows[f"{name}: share of the matrix product"]["value"] == pytest.approx(100 * reached / peak)
-        assert rows[f"{name}: memory of a lane"]["unit"] == "MiB"
+    name = "PT-DQN, two rooms"
+    reached = rows[f"{name}: useful work"]["value"] / rows[f"{name}: a step of a lane"]["value"]  # GFLOP/s
+    assert rows[f"{name}: share of the matrix product"]["value"] == pytest.approx(100 * reached / peak)
+    assert rows[f"{name}: memory of a lane"]["unit"] == "MiB"
+    check_both_learners("PT-DQN", rows, lives)
+    for learner in ("native", "xla"):  # consolidation is a part of a life
+        consolidation = rows[f"jellybean: PT-DQN, {learner}: processor time of consolidation"]["value"]
+        assert consolidation < lives["PT-DQN", learner]["cpu_us_per_lane_step"]
 
 
 def test_jellybean(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = smoke("jellybean", capsys)
+    rows, lives = smoke_lives("jellybean", capsys)
     for rules in ("paper", "released"):
         assert rows[f"{rules}: known terrain"]["value"] > rows[f"{rules}: new terrain, a straight walk"]["value"]
     assert rows["one call of 2 lanes over known terrain"]["unit"] == "µs"
-    shared = 100 * rows["DQN, 2 lanes, all cores"]["value"] / rows["Random, 2 lanes, all cores"]["value"]
-    assert rows["DQN: share of the world in the time"]["value"] == pytest.approx(shared)
-    assert rows["DQN: replay buffer of a lane"]["unit"] == "MiB"
+    check_both_learners("DQN", rows, lives)
+    for learner in ("native", "xla"):
+        shared = 100 * lives["Random", "xla"]["cpu_us_per_lane_step"] / lives["DQN", learner]["cpu_us_per_lane_step"]
+        assert rows[f"jellybean: DQN, {learner}: share of the world in the time"]["value"] == pytest.approx(shared)
+        assert f"jellybean: DQN, {learner}: processor time of consolidation" not in rows
 
 
 def test_minatar(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = smoke("minatar", capsys)
+    rows, lives = smoke_lives("minatar", capsys)
     ratio = rows["breakout: engine, 8 lanes"]["value"] / rows["breakout: original"]["value"]
     assert rows["breakout: engine / original"]["value"] == pytest.approx(ratio)
     assert rows["the same: engine / original"]["unit"] == "×"
-    assert rows["Random, 2 lanes, all cores"]["unit"] == "lane-steps/s"
+    assert set(lives) == {("Random", "xla")}
+
+
+@pytest.mark.parametrize(("library", "name"), [("torch", "jellybean"), ("sb3", "minatar")])
+def test_a_library_that_is_missing(
+    library: str, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench, "find_spec", lambda _: None)
+    assert main(["bench", name, "--smoke", "--against", library]) == 2
+    message = capsys.readouterr().err
+    assert message == f"remanence: --against {library} needs another package: pip install 'remanence[bench]'\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("jellybean", "--against", "pytorch"), "unknown library 'pytorch': did you mean 'torch'?"),
+        (("prediction", "--against", "torch"), "--against torch is for the benchmarks deep, jellybean, minatar"),
+        (("jellybean", "--against", "sb3"), "--against sb3 is for the benchmarks deep, minatar"),
+    ],
+)
+def test_a_library_that_does_not_fit(arguments: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", *arguments]) == 2
+    assert says in capsys.readouterr().err
+
+
+def test_against_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    rows, lives = smoke_lives("jellybean", capsys, "--against", "torch")
+    assert lives["DQN", "torch"]["lanes"] == 1
+    ratio = lives["DQN", "torch"]["cpu_us_per_lane_step"] / lives["DQN", "native"]["cpu_us_per_lane_step"]
+    assert rows["jellybean: DQN, native / torch: speed per processor time"]["value"] == pytest.approx(ratio)
 
 
 def test_the_table_says_that_the_numbers_mean_nothing(capsys: pytest.CaptureFixture[str]) -> None:

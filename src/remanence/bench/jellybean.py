@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from remanence.bench.deep import LifeSizes, smoke_lives, whole_lives
+from remanence.bench.lives import LifeSizes, smoke_lives, whole_lives
 from remanence.bench.measure import Lap, Report, Row, race
-from remanence.experiments import get
 from remanence.experiments.base import RELEASED
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds
-from remanence.worlds.jellybean.hosted import JellyBeanWorld
 
 # A straight walk samples this many patches each time it reaches new terrain, after this many steps.
 PATCHES, EVERY = 10, 32
@@ -30,15 +28,15 @@ class Sizes:
     turn: int = 500  # steps before the walk to and fro turns
     calls: int = 2_000  # of one step each; a multiple of 100
     lanes: tuple[int, ...] = (1, 4, 30)  # of such a call
-    lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED))
+    lives: LifeSizes = field(default_factory=lambda: LifeSizes(RELEASED, contenders=("PT-DQN", "DQN")))
 
 
 FULL = Sizes()
 SMOKE = Sizes(lap=320, rounds=1, explored=200, turn=50, calls=100, lanes=(2,), lives=smoke_lives("DQN"))
 
 
-def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
-    """About two minutes."""
+def run(progress: Callable[[str], None], sizes: Sizes = FULL, against: str | None = None) -> Report:
+    """About five minutes."""
     rows = []
     progress("compiling")
     started = time.perf_counter()
@@ -63,10 +61,8 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         ]
     for lanes in sizes.lanes:
         rows.append(Row(f"one call of {lanes} lanes over known terrain", 1e6 * _call_seconds(lanes, sizes.calls), "µs"))
-    progress("agents")
-    plan = get("figure5/jellybean").plan(sizes.lives.preset)
-    assert isinstance(plan.world, JellyBeanWorld)
-    return Report("jellybean", [*rows, *whole_lives(plan, ("PT-DQN", "DQN"), sizes.lives)])
+    found, rates = whole_lives("figure5/jellybean", sizes.lives, progress, against)
+    return Report("jellybean", [*rows, *found], lives=rates)
 
 
 def _lap(world: JellyBeanWorlds, way: np.ndarray) -> Lap:

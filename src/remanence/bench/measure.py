@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class LifeRate:
+    """The speed of whole lives of an agent with one learner, or in another library."""
+
+    world: str
+    preset: str
+    agent: str
+    learner: str
+    lanes: int
+    lane_steps_per_second: float
+    """of all lanes together"""
+    cpu_us_per_lane_step: float
+    """processor time of all cores together"""
+
+
+@dataclass(frozen=True)
 class Report:
     """The measurements of one benchmark, of one run on one machine."""
 
@@ -30,6 +45,7 @@ class Report:
     rows: list[Row]
     remark: str = ""
     """what a reader must know to judge the numbers"""
+    lives: list[LifeRate] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

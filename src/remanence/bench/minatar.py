@@ -17,7 +17,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from remanence.bench.deep import LifeSizes, smoke_lives, whole_lives
+from remanence.bench.lives import LifeSizes, smoke_lives, whole_lives
 from remanence.bench.measure import Lap, Report, Result, Row, race
 from remanence.core import backend
 from remanence.core.errors import UserError
@@ -25,7 +25,6 @@ from remanence.core.masking import LANES as LANE_AXIS
 from remanence.core.prng import make_key, randint
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Key
-from remanence.experiments import get
 from remanence.experiments.base import PAPER
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames
 from remanence.worlds.minatar.game import NUM_ACTIONS
@@ -42,7 +41,7 @@ class Sizes:
     original_steps: int = 5_000
     rounds: int = 5
     games: tuple[str, ...] = tuple(GAMES)  # each measured alone
-    lives: LifeSizes = field(default_factory=lambda: LifeSizes(PAPER))
+    lives: LifeSizes = field(default_factory=lambda: LifeSizes(PAPER, contenders=("PT-DQN", "DQN", "DQN-large-buffer")))
 
 
 FULL = Sizes()
@@ -50,8 +49,8 @@ FULL = Sizes()
 SMOKE = Sizes(lanes=8, steps=20, original_steps=50, rounds=1, games=("breakout",), lives=smoke_lives())
 
 
-def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
-    """About three minutes."""
+def run(progress: Callable[[str], None], sizes: Sizes = FULL, against: str | None = None) -> Report:
+    """About six minutes."""
     if importlib.util.find_spec("minatar") is None:
         raise UserError("this benchmark compares with the original: `pip install minatar` first")
     ours: dict[str, Callable[[], Lap]] = {}
@@ -79,9 +78,8 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
         Row(f"{STREAM} side by side: engine", results[STREAM].rate, "steps/s", "each lane has its own game"),
         Row("the same: engine / original", results[STREAM].rate * usual, "×"),
     ]
-    progress("agents")
-    plan = get("figure5/minatar").plan(sizes.lives.preset)
-    return Report("minatar", [*rows, *whole_lives(plan, ("PT-DQN", "DQN", "DQN-large-buffer"), sizes.lives)])
+    found, rates = whole_lives("figure5/minatar", sizes.lives, progress, against)
+    return Report("minatar", [*rows, *found], lives=rates)
 
 
 def _compiled(world: Any, games: Array, steps: int) -> Callable[[], Lap]:

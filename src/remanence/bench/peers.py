@@ -1,0 +1,199 @@
+"""The same agents in other libraries: DQN and PT-DQN as plain PyTorch loops, and stable-baselines3's DQN.
+
+Networks, batch, replay buffer, target network and optimizer are those of our agent, on one thread. The PyTorch loop has no world:
+it sees the frames of our replay buffer, one after the other. stable-baselines3 plays our MinAtar through Gymnasium.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from importlib import import_module
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from remanence.agents.configs import DQN, PTDQN
+from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu
+from remanence.bench.lives import Entrant, LifeSizes
+from remanence.bench.measure import Lap
+from remanence.core.errors import UserError
+from remanence.runs.plan import Plan
+
+COMPARED = ("PT-DQN", "DQN")
+GAMES = "remanence.gym:remanence/MinAtarGames-v0"
+
+
+def peers(against: str, plan: Plan, frames: Mapping[str, np.ndarray], sizes: LifeSizes) -> list[Entrant]:
+    """The agents of the plan in another library, ready to be timed. `frames`: what our agents saw, [n, *frame], by agent."""
+    import_module("torch").set_num_threads(1)
+    entrants = []
+    for name in (name for name in COMPARED if name in frames):
+        config = plan.contenders[name].config
+        assert isinstance(config, DQN | PTDQN)
+        if against == "torch":
+            life, note = TorchLife(config, plan, frames[name], sizes.chunk), "1 lane, one thread, without the world"
+            consolidate = life.consolidate if isinstance(config, PTDQN) else None
+            entrants.append(Entrant(name, against, 1, life.play, consolidate, note))
+        elif isinstance(config, DQN):
+            play, note = (
+                StableBaselines(config, plan, sizes.chunk).play,
+                "1 lane, one thread, our Gymnasium environment",
+            )
+            entrants.append(Entrant(name, against, 1, play, note=note))
+    for entrant in entrants:
+        entrant.play()
+    return entrants
+
+
+class TorchLife:
+    """The loop that a researcher writes: act, store, sample, one gradient step, and a copy to the target network at times."""
+
+    def __init__(self, config: DQN | PTDQN, plan: Plan, frames: np.ndarray, chunk: int) -> None:
+        self.torch, self.config, self.chunk = import_module("torch"), config, chunk
+        self.actions_count, self.discount = plan.spec.num_actions, plan.world.discount
+        channels_first = np.moveaxis(frames[: config.replay], -1, 1)
+        stack = [np.roll(channels_first, back, axis=0) for back in reversed(range(config.frames))]
+        self.inputs = np.ascontiguousarray(np.concatenate(stack, axis=1))  # [n, *input] what the agent sees in turn
+        layers, shape = config.layers or (), self.inputs.shape[1:]
+        self.q, self.target = (make_network(layers, shape, self.actions_count) for _ in range(2))
+        self.target.load_state_dict(self.q.state_dict())
+        self.permanent: Any = make_network(layers, shape, self.actions_count) if isinstance(config, PTDQN) else None
+        lr = config.transient_lr if isinstance(config, PTDQN) else config.lr
+        self.optimizer = self._optimizer(config.optimizer, self.q, lr)
+        if isinstance(config, PTDQN):
+            assert isinstance(config.consolidate_every, int)
+            self.permanent_optimizer = self._optimizer(config.permanent_optimizer, self.permanent, config.permanent_lr)
+            self.visits = np.zeros((config.consolidate_every, *shape), np.uint8)
+            self.visited_actions = np.zeros(len(self.visits), np.int64)
+            self.visited_values = np.zeros(len(self.visits), np.float32)
+        self.obs, self.next_obs = self.inputs.copy(), np.roll(self.inputs, -1, axis=0)
+        self.actions, self.rewards = np.zeros(len(self.inputs), np.int64), np.zeros(len(self.inputs), np.float32)
+        self.rng, self.steps = np.random.default_rng(0), 0
+
+    def play(self) -> Lap:
+        for _ in range(self.chunk):
+            self.step()
+        return Lap(self.chunk, np.zeros(1))
+
+    def step(self) -> None:
+        torch, slot = self.torch, self.steps % len(self.inputs)
+        seen = self.inputs[slot]
+        with torch.no_grad():
+            x = torch.from_numpy(seen[None]).float()
+            values = self.q(x)
+            if self.permanent is not None:
+                permanent = self.permanent(x)
+                values = values + permanent
+        explores = self.rng.random() < self.config.epsilon
+        action = int(self.rng.integers(self.actions_count)) if explores else int(values.argmax())
+        if self.permanent is not None:
+            visit = self.steps % len(self.visits)
+            self.visits[visit], self.visited_actions[visit] = seen, action
+            self.visited_values[visit] = permanent[0, action]
+        self.obs[slot], self.next_obs[slot] = seen, self.inputs[(slot + 1) % len(self.inputs)]
+        self.actions[slot], self.rewards[slot] = action, 0.1 * action
+        self.learn()
+        self.steps += 1
+        if self.config.target_every and self.steps % self.config.target_every == 0:
+            self.target.load_state_dict(self.q.state_dict())
+
+    def learn(self) -> None:
+        torch = self.torch
+        batch = self.rng.integers(len(self.obs), size=self.config.batch)
+        obs, next_obs = torch.from_numpy(self.obs[batch]).float(), torch.from_numpy(self.next_obs[batch]).float()
+        actions, rewards = torch.from_numpy(self.actions[batch])[:, None], torch.from_numpy(self.rewards[batch])
+        with torch.no_grad():
+            next_values = self.target(next_obs)
+            if self.permanent is not None:
+                next_values = next_values + self.permanent(next_obs)
+            y = rewards + self.discount * next_values.max(1).values
+            if self.permanent is not None:
+                y = y - self.permanent(obs).gather(1, actions)[:, 0]
+        self._gradient_step(self.optimizer, self.q(obs).gather(1, actions)[:, 0], y)
+
+    def consolidate(self) -> Lap:
+        """Trains the permanent network on the visited states, and decays the other one."""
+        torch, config = self.torch, self.config
+        assert isinstance(config, PTDQN)
+        batches = len(self.visits) // config.batch
+        for _ in range(min(batches, config.max_batches or batches)):
+            batch = self.rng.integers(len(self.visits), size=config.batch)
+            obs, actions = torch.from_numpy(self.visits[batch]).float(), torch.from_numpy(self.visited_actions[batch])
+            with torch.no_grad():
+                y = torch.from_numpy(self.visited_values[batch]) + self.q(obs).gather(1, actions[:, None])[:, 0]
+            self._gradient_step(self.permanent_optimizer, self.permanent(obs).gather(1, actions[:, None])[:, 0], y)
+        with torch.no_grad():
+            for weights in self.q.parameters():
+                weights.mul_(config.decay)
+        return Lap(len(self.visits), np.zeros(1))
+
+    def _gradient_step(self, optimizer: Any, values: Any, y: Any) -> None:
+        loss = self.torch.nn.functional.mse_loss(values, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    def _optimizer(self, kind: Any, network: Any, lr: float) -> Any:
+        return {"adam": self.torch.optim.Adam, "sgd": self.torch.optim.SGD}[kind](network.parameters(), lr=lr)
+
+
+class StableBaselines:
+    """stable-baselines3's DQN with the network of our agent, in MinAtar."""
+
+    def __init__(self, config: DQN, plan: Plan, chunk: int) -> None:
+        self.chunk = chunk
+        base = import_module("stable_baselines3.common.torch_layers").BaseFeaturesExtractor
+
+        class HiddenLayers(base):
+            def __init__(self, space: gymnasium.spaces.Box) -> None:
+                rows, columns, channels = space.shape
+                layers = make_network(config.layers or (), (channels, rows, columns))
+                example = import_module("torch").zeros(1, channels, rows, columns)
+                super().__init__(space, layers(example).shape[1])
+                self.layers = layers
+
+            def forward(self, obs: Any) -> Any:
+                return self.layers(obs.permute(0, 3, 1, 2))
+
+        self.model = import_module("stable_baselines3").DQN(
+            "MlpPolicy",
+            gymnasium.make(GAMES),
+            learning_rate=config.lr,
+            buffer_size=config.replay,
+            learning_starts=config.batch,
+            batch_size=config.batch,
+            gamma=plan.world.discount,
+            train_freq=1,
+            gradient_steps=1,
+            target_update_interval=config.target_every or 1,
+            exploration_initial_eps=config.epsilon,
+            exploration_final_eps=config.epsilon,
+            policy_kwargs={"features_extractor_class": HiddenLayers, "net_arch": []},
+            device="cpu",
+        )
+
+    def play(self) -> Lap:
+        self.model.learn(self.chunk, reset_num_timesteps=False)
+        return Lap(self.chunk, np.zeros(1))
+
+
+def make_network(layers: Iterable[Layer], shape: tuple[int, ...], outputs: int | None = None) -> Any:
+    """The layers as a PyTorch network for inputs of this shape, with an output layer if there are `outputs`."""
+    torch = import_module("torch")
+    modules = []
+    for layer in (*layers, *([Dense(outputs)] if outputs else [])):
+        match layer:
+            case Conv():
+                modules.append(torch.nn.LazyConv2d(layer.filters, layer.kernel, layer.stride))
+            case Dense():
+                modules.append(torch.nn.LazyLinear(layer.units))
+            case Relu():
+                modules.append(torch.nn.ReLU())
+            case Flatten():
+                modules.append(torch.nn.Flatten())
+            case _:
+                raise UserError(f"the PyTorch loop has no layer '{layer.label}'")
+    network = torch.nn.Sequential(*modules)
+    network(torch.zeros(1, *shape))  # a lazy layer learns its number of inputs from the first one
+    return network

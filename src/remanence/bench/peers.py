@@ -28,8 +28,7 @@ def peers(against: str, plan: Plan, frames: Mapping[str, np.ndarray], sizes: Lif
     """The agents of the plan in another library, ready to be timed. `frames`: what our agents saw, [n, *frame], by agent."""
     import_module("torch").set_num_threads(1)
     entrants = []
-    for name in (name for name in COMPARED if name in frames):
-        config = plan.contenders[name].config
+    for name, config in ((name, plan.contenders[name].config) for name in COMPARED if name in frames):
         assert isinstance(config, DQN | PTDQN)
         if against == "torch":
             life, note = TorchLife(config, plan, frames[name], sizes.chunk), "1 lane, one thread, without the world"

@@ -223,7 +223,7 @@ def measure(entrants: Sequence[Entrant], sizes: LifeSizes) -> list[Cost]:
         consolidate()  # compiles
     consolidations = iter(_in_turns(rare, sizes.consolidations))
     extra = [next(consolidations) if one.consolidate else np.zeros(2) for one in entrants]
-    return [Cost(*own.tolist(), *(own + more).tolist()) for own, more in zip(steps, extra, strict=True)]
+    return [Cost(*step.tolist(), *(step + more).tolist()) for step, more in zip(steps, extra, strict=True)]
 
 
 def _in_turns(functions: Sequence[Callable[[], Lap]], rounds: int) -> list[np.ndarray]:

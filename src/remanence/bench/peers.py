@@ -2,11 +2,12 @@
 
 Networks, batch, replay buffer, target network and optimizer are those of our agent, on one thread. The PyTorch loop has no world:
 it sees the frames of our replay buffer, one after the other. stable-baselines3 plays our MinAtar through Gymnasium.
+Denormal numbers count as zero, as in XLA: rarely seen inputs make many of them in Adam's state, and they are slow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
@@ -21,29 +22,38 @@ from remanence.core.errors import UserError
 from remanence.runs.plan import Plan
 
 COMPARED = ("PT-DQN", "DQN")
-GAMES = "remanence.gym:remanence/MinAtarGames-v0"
 
 
 def peers(against: str, plan: Plan, frames: Mapping[str, np.ndarray], sizes: LifeSizes) -> list[Entrant]:
     """The agents of the plan in another library, ready to be timed. `frames`: what our agents saw, [n, *frame], by agent."""
     import_module("torch").set_num_threads(1)
     entrants = []
-    for name in (name for name in COMPARED if name in frames):
-        config = plan.contenders[name].config
+    for name, config in ((name, plan.contenders[name].config) for name in COMPARED if name in frames):
         assert isinstance(config, DQN | PTDQN)
         if against == "torch":
             life, note = TorchLife(config, plan, frames[name], sizes.chunk), "1 lane, one thread, without the world"
-            consolidate = life.consolidate if isinstance(config, PTDQN) else None
-            entrants.append(Entrant(name, against, 1, life.play, consolidate, note))
+            consolidate = _flushed(life.consolidate) if isinstance(config, PTDQN) else None
+            entrants.append(Entrant(name, against, 1, _flushed(life.play), consolidate, note))
         elif isinstance(config, DQN):
-            play, note = (
-                StableBaselines(config, plan, sizes.chunk).play,
-                "1 lane, one thread, our Gymnasium environment",
-            )
-            entrants.append(Entrant(name, against, 1, play, note=note))
+            play = stable_baselines(config, plan.world.discount, sizes.chunk)
+            entrants.append(Entrant(name, against, 1, _flushed(play), note="1 lane, one thread, with Gymnasium"))
     for entrant in entrants:
         entrant.play()
     return entrants
+
+
+def _flushed(function: Callable[[], Lap]) -> Callable[[], Lap]:
+    """The same function, within which denormal numbers count as zero."""
+    flush = import_module("torch").set_flush_denormal
+
+    def flushed() -> Lap:
+        flush(True)
+        try:
+            return function()
+        finally:
+            flush(False)
+
+    return flushed
 
 
 class TorchLife:
@@ -64,9 +74,8 @@ class TorchLife:
         if isinstance(config, PTDQN):
             assert isinstance(config.consolidate_every, int)
             self.permanent_optimizer = self._optimizer(config.permanent_optimizer, self.permanent, config.permanent_lr)
-            self.visits = np.zeros((config.consolidate_every, *shape), np.uint8)
-            self.visited_actions = np.zeros(len(self.visits), np.int64)
-            self.visited_values = np.zeros(len(self.visits), np.float32)
+            self.visits, every = np.resize(self.inputs, (config.consolidate_every, *shape)), config.consolidate_every
+            self.visited_actions, self.visited_values = np.zeros(every, np.int64), np.zeros(every, np.float32)
         self.obs, self.next_obs = self.inputs.copy(), np.roll(self.inputs, -1, axis=0)
         self.actions, self.rewards = np.zeros(len(self.inputs), np.int64), np.zeros(len(self.inputs), np.float32)
         self.rng, self.steps = np.random.default_rng(0), 0
@@ -83,8 +92,7 @@ class TorchLife:
             x = torch.from_numpy(seen[None]).float()
             values = self.q(x)
             if self.permanent is not None:
-                permanent = self.permanent(x)
-                values = values + permanent
+                values = values + (permanent := self.permanent(x))
         explores = self.rng.random() < self.config.epsilon
         action = int(self.rng.integers(self.actions_count)) if explores else int(values.argmax())
         if self.permanent is not None:
@@ -101,7 +109,7 @@ class TorchLife:
     def learn(self) -> None:
         torch = self.torch
         batch = self.rng.integers(len(self.obs), size=self.config.batch)
-        obs, next_obs = torch.from_numpy(self.obs[batch]).float(), torch.from_numpy(self.next_obs[batch]).float()
+        obs, next_obs = (torch.from_numpy(stored[batch]).float() for stored in (self.obs, self.next_obs))
         actions, rewards = torch.from_numpy(self.actions[batch])[:, None], torch.from_numpy(self.rewards[batch])
         with torch.no_grad():
             next_values = self.target(next_obs)
@@ -116,8 +124,7 @@ class TorchLife:
         """Trains the permanent network on the visited states, and decays the other one."""
         torch, config = self.torch, self.config
         assert isinstance(config, PTDQN)
-        batches = len(self.visits) // config.batch
-        for _ in range(min(batches, config.max_batches or batches)):
+        for _ in range(min(len(self.visits) // config.batch, config.max_batches or len(self.visits))):
             batch = self.rng.integers(len(self.visits), size=config.batch)
             obs, actions = torch.from_numpy(self.visits[batch]).float(), torch.from_numpy(self.visited_actions[batch])
             with torch.no_grad():
@@ -129,53 +136,48 @@ class TorchLife:
         return Lap(len(self.visits), np.zeros(1))
 
     def _gradient_step(self, optimizer: Any, values: Any, y: Any) -> None:
-        loss = self.torch.nn.functional.mse_loss(values, y)
         optimizer.zero_grad()
-        loss.backward()
+        self.torch.nn.functional.mse_loss(values, y).backward()
         optimizer.step()
 
     def _optimizer(self, kind: Any, network: Any, lr: float) -> Any:
         return {"adam": self.torch.optim.Adam, "sgd": self.torch.optim.SGD}[kind](network.parameters(), lr=lr)
 
 
-class StableBaselines:
-    """stable-baselines3's DQN with the network of our agent, in MinAtar."""
+def stable_baselines(config: DQN, discount: float, chunk: int) -> Callable[[], Lap]:
+    """Chunks of a life of stable-baselines3's DQN with the network of our agent, in MinAtar."""
+    base = import_module("stable_baselines3.common.torch_layers").BaseFeaturesExtractor
 
-    def __init__(self, config: DQN, plan: Plan, chunk: int) -> None:
-        self.chunk = chunk
-        base = import_module("stable_baselines3.common.torch_layers").BaseFeaturesExtractor
+    class HiddenLayers(base):
+        def __init__(self, space: gymnasium.spaces.Box) -> None:
+            shape = (space.shape[-1], *space.shape[:-1])
+            layers = make_network(config.layers or (), shape)
+            super().__init__(space, layers(import_module("torch").zeros(1, *shape)).shape[1])
+            self.layers = layers
 
-        class HiddenLayers(base):
-            def __init__(self, space: gymnasium.spaces.Box) -> None:
-                rows, columns, channels = space.shape
-                layers = make_network(config.layers or (), (channels, rows, columns))
-                example = import_module("torch").zeros(1, channels, rows, columns)
-                super().__init__(space, layers(example).shape[1])
-                self.layers = layers
+        def forward(self, obs: Any) -> Any:
+            return self.layers(obs.permute(0, 3, 1, 2))
 
-            def forward(self, obs: Any) -> Any:
-                return self.layers(obs.permute(0, 3, 1, 2))
+    model = import_module("stable_baselines3").DQN(
+        "MlpPolicy",
+        gymnasium.make("remanence.gym:remanence/MinAtarGames-v0"),
+        learning_rate=config.lr,
+        buffer_size=config.replay,
+        learning_starts=config.batch,
+        batch_size=config.batch,
+        gamma=discount,
+        train_freq=1,  # with one gradient step each
+        target_update_interval=config.target_every or 1,
+        policy_kwargs={"features_extractor_class": HiddenLayers, "net_arch": []},
+        device="cpu",
+        **dict.fromkeys(("exploration_initial_eps", "exploration_final_eps"), config.epsilon),
+    )
 
-        self.model = import_module("stable_baselines3").DQN(
-            "MlpPolicy",
-            gymnasium.make(GAMES),
-            learning_rate=config.lr,
-            buffer_size=config.replay,
-            learning_starts=config.batch,
-            batch_size=config.batch,
-            gamma=plan.world.discount,
-            train_freq=1,
-            gradient_steps=1,
-            target_update_interval=config.target_every or 1,
-            exploration_initial_eps=config.epsilon,
-            exploration_final_eps=config.epsilon,
-            policy_kwargs={"features_extractor_class": HiddenLayers, "net_arch": []},
-            device="cpu",
-        )
+    def play() -> Lap:
+        model.learn(chunk, reset_num_timesteps=False)
+        return Lap(chunk, np.zeros(1))
 
-    def play(self) -> Lap:
-        self.model.learn(self.chunk, reset_num_timesteps=False)
-        return Lap(self.chunk, np.zeros(1))
+    return play
 
 
 def make_network(layers: Iterable[Layer], shape: tuple[int, ...], outputs: int | None = None) -> Any:
@@ -184,14 +186,12 @@ def make_network(layers: Iterable[Layer], shape: tuple[int, ...], outputs: int |
     modules = []
     for layer in (*layers, *([Dense(outputs)] if outputs else [])):
         match layer:
-            case Conv():
-                modules.append(torch.nn.LazyConv2d(layer.filters, layer.kernel, layer.stride))
-            case Dense():
-                modules.append(torch.nn.LazyLinear(layer.units))
-            case Relu():
-                modules.append(torch.nn.ReLU())
-            case Flatten():
-                modules.append(torch.nn.Flatten())
+            case Conv(filters, kernel, stride=stride):
+                modules.append(torch.nn.LazyConv2d(filters, kernel, stride))
+            case Dense(units):
+                modules.append(torch.nn.LazyLinear(units))
+            case Relu() | Flatten():
+                modules.append(torch.nn.ReLU() if isinstance(layer, Relu) else torch.nn.Flatten())
             case _:
                 raise UserError(f"the PyTorch loop has no layer '{layer.label}'")
     network = torch.nn.Sequential(*modules)

@@ -32,9 +32,9 @@ from remanence.runs.worker import GroupJob, live
 def test_killed_at_any_instant_it_ends_bit_identical(learner: str, tmp_path: Path) -> None:
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     subprocess.run(command(calm, 4000, every=60.0, learner=learner), check=True, stderr=subprocess.DEVNULL)
-    done = torment(rough, 4000, kills=6, seed=1, learner=learner)
-    assert done.kills == 6
-    assert done.while_writing == 3
+    done = torment(rough, 4000, kills=4, seed=1, learner=learner)
+    assert done.kills == 4
+    assert done.while_writing == 2
     assert crash.same(load(the_run(calm)), load(the_run(rough)))
     assert not any((the_run(rough) / "groups").glob("*"))
 

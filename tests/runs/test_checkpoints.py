@@ -18,8 +18,9 @@ from remanence.agents.base import hypers_of
 from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
 from remanence.engine.lanes import Batch
+from remanence.experiments import figure5_jellybean, get
 from remanence.runs.checkpoints import Checkpoints, _manifest_checksum
-from remanence.runs.jobs import cut, lanes_of_run, lanes_that_fit
+from remanence.runs.jobs import Group, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.worker import GroupJob
 
 
@@ -190,3 +191,12 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_write_is_told_once(tmp_path: Pa
     done = subprocess.run(["unshare", "-rm", "bash", "-c", script], check=True, capture_output=True, text=True)
     assert "told: RESOURCE_EXHAUSTED" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("experiment", "unit"),
+    [("figure2/tabular", "episodes"), ("figure5/jellybean", f"windows of {figure5_jellybean.WINDOW} steps")],
+)
+def test_progress_counts_what_a_window_is(experiment: str, unit: str) -> None:
+    plan = get(experiment).plan("paper")
+    assert GroupJob(plan, Group(0, (), 1), "run", Path()).unit == unit

@@ -73,7 +73,7 @@ def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callab
         program = program_of(job.group.config), job.learner
         if program not in drivers:
             drivers[program] = make_driver(job.plan, job.group.config, job.learner)
-        with track(console, job.group.label, job.windows) as advance:
+        with track(console, job.group.label, job.windows, job.unit) as advance:
             live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
         on_done(job)
     _stop_if(asked_to_stop())
@@ -103,7 +103,7 @@ def _together(
     total = sum(job.windows for job in jobs)
     halted = 0  # the signal that made us or a worker stop
     until = math.inf  # deadline for the workers, once we were asked to stop
-    with track(console, f"{len(jobs)} groups", total) as advance:
+    with track(console, f"{len(jobs)} groups", total, jobs[0].unit) as advance:
         while running:
             if until == math.inf and asked_to_stop():
                 halted, until = asked_to_stop(), time.monotonic() + SECONDS_TO_STOP

@@ -20,7 +20,7 @@ def messages() -> Console:
 
 
 @contextlib.contextmanager
-def track(console: Console, label: str, total: int, unit: str = "lane-episodes") -> Iterator[Advance]:
+def track(console: Console, label: str, total: int, unit: str = "episodes") -> Iterator[Advance]:
     """A progress bar over `total` units, with rate and remaining time."""
     if not console.is_terminal:
         yield _plain(console, label, total, unit)

@@ -16,6 +16,7 @@ import polars as pl
 
 from remanence.agents.learners import XLA
 from remanence.core.errors import Stopped, UserError, disk_errors
+from remanence.core.types import Steps
 from remanence.engine.lanes import Batch, Driver, Outcome
 from remanence.results.directory import GroupDirectory
 from remanence.results.schema import curve_rows
@@ -56,6 +57,12 @@ class GroupJob:
     def windows(self) -> int:
         """Windows of all lanes together."""
         return len(self.group.lanes) * self.plan.stream.windows(self.plan.window)
+
+    @property
+    def unit(self) -> str:
+        """What a window is, for people."""
+        by_steps = isinstance(self.plan.stream.segment_length, Steps)
+        return f"windows of {self.plan.window} steps" if by_steps else "episodes"
 
     @property
     def belongs_to(self) -> dict[str, Any]:

@@ -29,7 +29,10 @@ from remanence.core import hostcall
 from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec
 from remanence.engine.lanes import Batch
-from remanence.runs.jobs import make_driver
+from remanence.experiments import get
+from remanence.results.directory import RunDirectory
+from remanence.runs.jobs import cut, lanes_of_run, make_driver
+from remanence.runs.run import _learners
 
 BITS = EnvSpec(ObsSpec((12,), "bool"), num_actions=2, num_tasks=1, discount=0.9)
 SMALL = ["run", "figure5/jellybean", "--preset", "smoke", "--seeds", "1", "--contenders", "PT-DQN", "Random"]
@@ -75,6 +78,18 @@ def test_a_resumed_run_keeps_its_learner(tmp_path: Path, monkeypatch: pytest.Mon
         resume(AUTO)
     crash.live(tmp_path, 8, 60.0, learner=XLA)
     assert description(tmp_path)["learners"]["PT-DQN"] == {"learner": XLA, "why": "asked for"}
+
+
+def test_native_is_for_deep_agents_and_they_run_one_lane_per_core(tmp_path: Path) -> None:
+    """The random agent beside them has no learner to choose."""
+    plan = get("figure5/jellybean").plan("smoke").select(["PT-DQN", "Random"])
+    programs = lanes_of_run(plan, [0, 1, 2])
+    directory = RunDirectory(tmp_path, {"experiment": "one"})
+    directory.make()
+    chosen = _learners(directory, plan, programs, NATIVE)
+    assert chosen == {"PT-DQN": NATIVE, "Random": XLA}
+    assert [group.at_once for group in cut(programs, 3, 60, chosen)] == [1, 3]
+    assert [group.at_once for group in cut(programs, 3, 60)] == [3, 3]
 
 
 def test_a_native_life_is_saved_and_restored_bit_by_bit_and_goes_on_by_the_other_learner() -> None:

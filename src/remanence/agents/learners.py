@@ -23,6 +23,14 @@ class Chosen(NamedTuple):
     why: str
 
 
+class NoNativeLearner(UserError):
+    """A native learner was asked for, and the agent has none."""
+
+    def __init__(self, name: str, why_not: str) -> None:
+        super().__init__(f"{name} has no native learner: {why_not}. Use --learner auto or xla")
+        self.why_not = why_not
+
+
 def choose_learner(agent: Agent, asked: str = AUTO, name: str = "this agent") -> Chosen:
     """The agent with the learner that was asked for. "auto": the native one if there is one.
 
@@ -46,5 +54,5 @@ def choose_learner(agent: Agent, asked: str = AUTO, name: str = "this agent") ->
             if asked == AUTO:
                 warnings.warn(f"{name} learns without the native learner: {why_not}", stacklevel=2)
     if asked == NATIVE:
-        raise UserError(f"{name} has no native learner: {why_not}. Use --learner auto or xla")
+        raise NoNativeLearner(name, why_not)
     return Chosen(agent, XLA, why_not)

@@ -10,7 +10,7 @@ import polars as pl
 from rich.console import Console
 
 from remanence.agents.base import NO_NETWORK
-from remanence.agents.learners import AUTO, NATIVE, choose_learner
+from remanence.agents.learners import AUTO, NoNativeLearner, choose_learner
 from remanence.core.errors import UserError, disk_errors
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
@@ -111,21 +111,19 @@ def _learners(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]
     agents = {name: plan.contenders[name].config.build(plan.spec) for name in names}
     some_deep = any(agent.native != NO_NETWORK for agent in agents.values())
     for name, agent in agents.items():
-        wanted = AUTO if some_deep and agent.native == NO_NETWORK else asked  # `Random` beside deep agents
-        if asked == AUTO and name in before:
-            wanted = before[name]["learner"]
-        try:
+        if asked != AUTO or name not in before:
+            wanted = AUTO if some_deep and agent.native == NO_NETWORK else asked  # `Random` beside deep agents
             found = choose_learner(agent, wanted, name)
-        except UserError as error:
-            if asked == NATIVE or wanted != NATIVE:
-                raise
+            chosen[name] = {"learner": found.learner, "why": found.why}
+            continue
+        try:
+            choose_learner(agent, before[name]["learner"], name)
+        except NoNativeLearner as error:
             raise UserError(
-                f"{name} was started with the native learner, and {str(error).split(': ', 1)[1].split('. Use')[0]}: "
+                f"{name} was started with the native learner, and {error.why_not}: "
                 "--learner xla goes on without it, and its results then differ in the last digits"
             ) from error
-        chosen[name] = (
-            before[name] if asked == AUTO and name in before else {"learner": found.learner, "why": found.why}
-        )
+        chosen[name] = before[name]
     directory.set_learners({**before, **chosen})
     return {name: one["learner"] for name, one in chosen.items()}
 

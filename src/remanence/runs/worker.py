@@ -88,7 +88,7 @@ def live(
     directory = job.directory
     directory.make()
     with disk_errors(directory.path), directory.writing(patience):
-        if len(directory.lanes()) == len(job.group.lanes):
+        if len(directory.lanes()) >= len(job.group.lanes):
             return
         runner = GroupRunner(job, driver, warn)
         while not runner.batch.done:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remanence.experiments import REGISTRY
-from remanence.experiments.base import PAPER, Experiment
+from remanence.experiments.base import Experiment
 from remanence.report.page import Section, write_report
 from remanence.report.terminal import size
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 from remanence.results.directory import RunDirectory
+from remanence.results.published import Agreement
 from remanence.results.store import Results, find_runs, load
 from remanence.runs.describe import describe
 from remanence.runs.jobs import settings
@@ -27,7 +28,18 @@ ROOT = Path(__file__).parent.parent
 PAGE, README = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
 FIGURES = Path("images") / "figures"  # relative to a page
 # The figures shown on the page; others are in the report.
-SHOWN = ("curves", "plane", "heatmap", "discrete", "continuous", "evolution", "diameter", "policies", "sensitivity")
+SHOWN = (
+    "curves",
+    "published",
+    "plane",
+    "heatmap",
+    "discrete",
+    "continuous",
+    "evolution",
+    "diameter",
+    "policies",
+    "sensitivity",
+)
 MARKED = re.compile(r"(<!-- written by tools/docs_results.py -->\n).*(<!-- until here -->)", re.DOTALL)
 
 
@@ -46,9 +58,9 @@ def main(runs: Path) -> None:
         link = f"[{verdict}](#{anchor(name)})" if claims else verdict
         thumbnail = picture(pictures[name][0], one.title, "thumbnail") if pictures.get(name) else ""
         time = said[name].time or one.expected
-        lines.append(f"| {one.figure} | `remanence run {name}` | {extent(one)} | {time} | {link} | {thumbnail} |")
+        lines.append(f"| {one.figure} | `{command(one)}` | {extent(one)} | {time} | {link} | {thumbnail} |")
         if name in found:
-            sections += section(one, claims, pictures[name])
+            sections += section(one, claims, one.agreements(found[name]), pictures[name])
     text = "\n".join([*lines, "", "## Claim by claim", "", *sections])
     page = PAGE.read_text(encoding="utf-8")
     PAGE.write_text(MARKED.sub(lambda marks: f"{marks[1]}\n{text}\n{marks[2]}", page), encoding="utf-8")
@@ -56,19 +68,20 @@ def main(runs: Path) -> None:
 
 
 def full_run(experiment: Experiment, runs: Path) -> Results | None:
-    """The finished run of the paper's preset at full size; None if there is none."""
-    plan = experiment.plan(PAPER)
+    """The finished run of the reference preset at full size; None if there is none."""
+    preset = experiment.reference_preset
+    plan = experiment.plan(preset)
     if experiment.sweep_of:
         paths = find_runs(runs / "sweep", experiment.sweep_of)
     elif experiment.run_fn:  # it describes itself
         paths = find_runs(runs, experiment.name)
     else:
-        asked = describe(experiment.run_of or experiment.name, PAPER, plan, list(range(plan.seeds)))
+        asked = describe(experiment.run_of or experiment.name, preset, plan, list(range(plan.seeds)))
         paths = [RunDirectory(runs, asked).path]
     for path in paths:
         if path.exists():
             results = load(path)
-            if results.finished and results.preset == PAPER and len(results.seeds) == plan.seeds:
+            if results.finished and results.preset == preset and len(results.seeds) == plan.seeds:
                 return results
     return None
 
@@ -86,12 +99,18 @@ def draw(experiment: Experiment, results: Results) -> Iterator[str]:
             yield file
 
 
-def section(experiment: Experiment, claims: list[Claim], pictures: list[str]) -> Iterator[str]:
+def section(
+    experiment: Experiment, claims: list[Claim], agreements: list[Agreement], pictures: list[str]
+) -> Iterator[str]:
     yield from (f"### {experiment.title} {{ #{anchor(experiment.name)} }}", "")
     yield from (" ".join([f"`{experiment.name}`; in the paper: {experiment.figure}.", *experiment.remarks]), "")
     if claims:
         yield from ("| claim of the paper | verdict | evidence |", "|---|---|---|")
         yield from (f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims)
+        yield ""
+    if agreements:
+        yield from ("| published curve | verdict | evidence |", "|---|---|---|")
+        yield from (f"| {one.contender}, `{one.metric}` | {one.verdict} | {one.evidence} |" for one in agreements)
         yield ""
     for file in pictures:
         yield from (picture(file, experiment.title, "figure"), "")
@@ -130,11 +149,17 @@ def rows_of(readme: str) -> dict[str, Row]:
 
 def extent(experiment: Experiment) -> str:
     """The full size of an experiment."""
-    plan = experiment.plan(PAPER)
+    plan = experiment.plan(experiment.reference_preset)
     if not experiment.sweep_of:
         return size(plan)
     count = sum(len(settings(contender)) for contender in plan.contenders.values())
     return size(plan).replace(f"{len(plan.contenders)} agents", f"{count} settings")
+
+
+def command(experiment: Experiment) -> str:
+    """The command that runs the reference preset."""
+    preset = experiment.reference_preset
+    return f"remanence run {experiment.name}" + ("" if preset == experiment.default_preset else f" --preset {preset}")
 
 
 def anchor(name: str) -> str:

@@ -283,6 +283,7 @@ class Report:
                         experiment.claims(results),
                         experiment.primary_metrics,
                         experiment.remarks,
+                        experiment.agreements(results),
                     )
                 )
         if not sections:

@@ -15,9 +15,10 @@ from remanence.cli import main
 from remanence.core.prng import make_key
 from remanence.core.tree_utils import tree_nbytes
 from remanence.experiments import get
-from remanence.report.figures import Line, learning_curves, trailing_mean
+from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED
+from remanence.results.published import trailing_mean
 from remanence.results.store import Results, find_runs, load
 
 
@@ -62,7 +63,8 @@ def test_a_run_of_every_deep_experiment(
     results = load(find_runs(tmp_path, name)[0])
     assert results.finished
     drawn = get(name).figures(results)["curves"].to_dict()
-    assert marks(drawn) == ["rule", "area", "line"]
+    published = ["line"] if name == "figure2/image" else []  # the others have no point in common with so short a run
+    assert marks(drawn) == ["rule", "area", *published, "line"]
     assert metric_label(drawn) == ("discounted return" if family == "DQN" else "value error (RMSVE)")
     assert {row["contender"] for row in points(drawn)} == set(answer["contenders"])
     windows = len(points(drawn)) / (3 * (1 if family == "DQN" else 2))  # a line for each metric and agent
@@ -117,11 +119,11 @@ def marks(curves: dict) -> list[str]:
 
 
 def metric_label(curves: dict) -> str:
-    return curves["layer"][2]["encoding"]["y"]["title"]
+    return curves["layer"][-1]["encoding"]["y"]["title"]
 
 
 def points(curves: dict) -> list[dict]:
-    return curves["layer"][2]["data"]["values"]
+    return curves["layer"][-1]["data"]["values"]
 
 
 def test_memory_of_the_games() -> None:

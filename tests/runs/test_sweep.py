@@ -10,10 +10,12 @@ import numpy as np
 import polars as pl
 import pytest
 
+from made_up import made_up_sweep
 from remanence.agents.base import hypers_of, program_of
 from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.experiments import get
+from remanence.report.panels.sensitivity import against_paper, sensitivity
 from remanence.results.store import load
 from remanence.runs import executors as crew
 from remanence.runs import sweep
@@ -142,3 +144,28 @@ def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         swept.lanes.sort("seed")["auc_discounted_return"], run.matrix("Q", "discounted_return").mean(axis=1), rtol=1e-6
     )
+
+
+def test_every_contender_and_decay_has_its_points_in_the_sensitivity_figure() -> None:
+    results = made_up_sweep(
+        {
+            "DQN": [({"lr": 0.1}, [1.0, 2.0]), ({"lr": 0.2}, [2.0, 3.0])],
+            "PT-DQN": [
+                ({"permanent_lr": 0.1, "transient_lr": lr, "decay": decay}, [lr, decay])
+                for lr in (0.3, 0.4)
+                for decay in (0.5, 0.9)
+            ],
+        }
+    )
+    chart = sensitivity(results, "reward_rate", "t").to_dict()
+    points = {panel["title"]["text"]: len(panel["data"]["values"]) for panel in chart["hconcat"]}
+    assert points == {"DQN": 2, "PT-DQN, λ = 0.5": 2, "PT-DQN, λ = 0.9": 2}
+    assert chart["title"]["subtitle"] == ["mean of 2 seeds, 90 % intervals; higher is better"], "nothing is left out"
+
+
+def test_the_paper_s_values_are_on_the_horizontal_axis() -> None:
+    results = made_up_sweep({"DQN": [({"lr": 0.1}, [1.0, 2.0])]})
+    chart = against_paper(results, "reward_rate", {("DQN", (0.1,)): 1.25}, "t").to_dict()
+    points = next(layer for layer in chart["layer"] if layer["mark"]["type"] == "point")
+    x, y = (points["encoding"][axis]["field"] for axis in ("x", "y"))
+    assert [(row[x], row[y]) for row in points["data"]["values"]] == [(1.25, 1.5)]

@@ -46,15 +46,17 @@ def _sensitivity(
     paper_values: Mapping[tuple[str, tuple[float, ...]], float] | None = None,
 ) -> Experiment:
     title = f"Sensitivity to step sizes: {of.title}"
+    plans = plans or of.plans
     return Experiment(
         name=f"appendix/sensitivity-{name}",
         figure=f"App. C.4, {of.title}",
         title=title,
-        plans=plans or of.plans,
+        plans={of.reference_preset: plans[of.reference_preset], **plans},  # the default comes first
         figures=partial(_figures, title=title, metrics=of.primary_metrics[:1], paper_values=paper_values or {}),
         claims=lambda _: [],
         expected=expected,
         primary_metrics=of.primary_metrics,
+        reference=of.reference_preset,
         remarks=(REMARK,),
         sweep_of=of.name,
         paper_values=paper_values or {},

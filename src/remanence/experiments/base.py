@@ -11,7 +11,9 @@ from rich.console import Console
 
 from remanence.core.errors import unknown
 from remanence.results.claims import Claim
+from remanence.results.published import Agreement, Published, agreements
 from remanence.results.store import Results
+from remanence.runs.describe import is_full_run
 from remanence.runs.execution import Execution
 from remanence.runs.plan import Plan
 
@@ -36,6 +38,10 @@ class Experiment:
     """the primary metrics"""
     continual: str = ""
     """the metric for jumpstart, recovery, forgetting and transfer; default: the first primary metric"""
+    reference: str = ""
+    """the preset that the published panel belongs to; default: the default preset"""
+    published: Published | None = None
+    """the authors' curves of this panel"""
     remarks: tuple[str, ...] = ()
     """notes for the reader of the results"""
     sweep_of: str = ""
@@ -50,6 +56,16 @@ class Experiment:
     @property
     def default_preset(self) -> str:
         return next(iter(self.plans))
+
+    @property
+    def reference_preset(self) -> str:
+        return self.reference or self.default_preset
+
+    def agreements(self, results: Results) -> list[Agreement]:
+        """How many points of each published curve lie inside our interval. Only for full runs of the reference preset."""
+        if self.published is None or not is_full_run(results.description, self.plan(self.reference_preset)):
+            return []
+        return list(agreements(results, self.published))
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:

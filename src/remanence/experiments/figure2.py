@@ -12,6 +12,7 @@ from remanence.engine.life import Probe
 from remanence.engine.probes import value_error
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, StepSizes, claims, contenders, figures
+from remanence.results.published import Published
 from remanence.runs.plan import Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds import ContinuousGrid, CornerGrid
@@ -19,6 +20,7 @@ from remanence.worlds.true_values import continuous_grid_truth, corner_grid_trut
 
 GRID = CornerGrid(size=5, discount=0.9)
 SQUARE = ContinuousGrid(discount=0.99)
+ALL_PRESETS = (PAPER, RELEASED, SMOKE)
 TRUTH_EPISODES, SMOKE_TRUTH_EPISODES = 10_000, 100
 
 # The step sizes of the published panels; they are in the grids of App. C.4.
@@ -70,16 +72,19 @@ def _presets(
     }
 
 
-def _panel(name: str, title: str, plans: dict[str, Callable[[], Plan]], expected: str, *remarks: str) -> Experiment:
+def _panel(
+    name: str, title: str, plans: dict[str, Callable[[], Plan]], published: Published, expected: str, *remarks: str
+) -> Experiment:
     return Experiment(
         name=f"figure2/{name}",
         figure=f"Figure 2, {title.lower()}",
         title=title,
         plans=plans,
-        figures=partial(figures, title=title),
+        figures=partial(figures, title=title, published=published),
         claims=claims,
         expected=expected,
         primary_metrics=(CURRENT, OTHERS),
+        published=published,
         remarks=remarks,
     )
 
@@ -92,6 +97,7 @@ EXPERIMENTS = (
         "tabular",
         "Discrete grid, tabular",
         _presets(_tabular, _tabular),
+        Published("figure2-tabular", ALL_PRESETS, segment_length=50),
         "10 s",
         "Errors on the current task are weighted by expected visits, as in the published panel; unweighted ones are stored too.",
         "The presets paper and released are the same here.",
@@ -100,6 +106,7 @@ EXPERIMENTS = (
         "linear",
         "Discrete grid, linear",
         _presets(_linear, _linear),
+        Published("figure2-linear", ALL_PRESETS, segment_length=50),
         "10 s",
         "Errors on the current task are weighted by expected visits, as in the published panel; unweighted ones are stored too.",
         "The presets paper and released are the same here.",
@@ -111,6 +118,12 @@ EXPERIMENTS = (
             partial(_continuous_plan, CONTINUOUS),
             partial(_continuous_plan, CONTINUOUS_RELEASED),
             partial(_continuous_plan, CONTINUOUS, SMOKE_TRUTH_EPISODES),
+        ),
+        Published(
+            "figure2-continuous",
+            ALL_PRESETS,
+            segment_length=200,
+            remark="they contain an error of the released code, so ours cannot match",
         ),
         "30 s, and 25 s once for the true values",
         "Step sizes were chosen from the paper's grid on seeds 1000 to 1029, disjoint from the seeds reported here.",

@@ -12,6 +12,7 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import PREDICTION_HEAD, DeepStepSizes, rooms_trunk, semi_continual
 from remanence.experiments.figure2 import GRID
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS, claims, figures
+from remanence.results.published import Published
 from remanence.runs.plan import Plan, shrink
 from remanence.streams import RandomOrder, Stream, cyclic
 from remanence.worlds import ITEM_ROOMS_TASKS, PictureGrid, item_rooms
@@ -82,6 +83,14 @@ def _rooms_plan(released: bool) -> Plan:
     )
 
 
+IMAGE_PUBLISHED = Published("figure2-image", (RELEASED, PAPER, SMOKE), segment_length=100)
+ROOMS_PUBLISHED = Published(
+    "figure2-rooms",
+    (RELEASED,),
+    segment_length=75,
+    remark="their true values are from a network that was not released: only shapes can be compared",
+)
+
 EXPERIMENTS = (
     Experiment(
         name="figure2/image",
@@ -92,10 +101,12 @@ EXPERIMENTS = (
             RELEASED: partial(_image_plan, 50),
             SMOKE: lambda: shrink(_image_plan(100), segments=3, segment_length=4, seeds=2),
         },
-        figures=partial(figures, title="Pictures of the grid, deep prediction"),
+        figures=partial(figures, title="Pictures of the grid, deep prediction", published=IMAGE_PUBLISHED),
         claims=claims,
         expected="35 min",
         primary_metrics=(CURRENT, OTHERS),
+        reference=RELEASED,
+        published=IMAGE_PUBLISHED,
         remarks=(
             "Goal rewards are ten times those of the tabular panel, and so are errors. Goals count as points without error.",
             "The preset released has 500 episodes, like the published panel.",
@@ -110,10 +121,12 @@ EXPERIMENTS = (
             RELEASED: partial(_rooms_plan, True),
             SMOKE: lambda: shrink(_rooms_plan(False), segments=3, segment_length=2, seeds=2),
         },
-        figures=partial(figures, title="Rooms with items, deep prediction"),
+        figures=partial(figures, title="Rooms with items, deep prediction", published=ROOMS_PUBLISHED),
         claims=claims,
         expected="2 h",
         primary_metrics=(CURRENT, OTHERS),
+        reference=RELEASED,
+        published=ROOMS_PUBLISHED,
         remarks=(
             "Each seed draws its own random order of tasks; a switch may keep the task.",
             "True values are Monte Carlo from exact states of the simulator (standard error 0.009 on average), while the authors "

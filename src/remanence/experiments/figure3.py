@@ -14,10 +14,12 @@ from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import episode_return, value_maps
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
-from remanence.report.figures import Line, learning_curves
+from remanence.report.figures import Line
 from remanence.report.panels.policies import policy_maps
+from remanence.report.panels.published import curves_with_published
 from remanence.results.claims import Claim, claim, lower
 from remanence.results.continual import of_run
+from remanence.results.published import Published
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan, shrink
@@ -30,6 +32,7 @@ GRID = SlipperyGrid()
 SWAPPED_REWARDS = SWAPPED_GOALS
 EPSILON = 0.1
 SEGMENT_LENGTH = 50
+PUBLISHED = Published("figure3-tabular", (RELEASED, PAPER, SMOKE), segment_length=SEGMENT_LENGTH)
 DISCOUNTED_RETURN = "discounted_return"
 MAX_STEPS = 500_000  # about 1000 per episode, ten times what a random policy needs: only agents that diverge come near
 
@@ -80,8 +83,9 @@ def _plan(segments: int) -> Plan:
 
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
-    curves = learning_curves(results, [Line(DISCOUNTED_RETURN)], title="Slippery grid, tabular control", x="episode")
-    return {"curves": curves, "policies": policy_maps(results, GRID)}
+    title = "Slippery grid, tabular control"
+    curves = curves_with_published(results, [Line(DISCOUNTED_RETURN)], PUBLISHED, title, x="episode")
+    return {**curves, "policies": policy_maps(results, GRID)}
 
 
 def control_claims(results: Results, family: str = "Q", recovery_in: str = "regret") -> list[Claim]:
@@ -140,6 +144,8 @@ EXPERIMENTS = (
         claims=control_claims,
         expected="10 s",
         primary_metrics=(DISCOUNTED_RETURN, "regret"),
+        reference=RELEASED,
+        published=PUBLISHED,
         remarks=(
             "`discounted_return` is shown, as in the published panel; `return`, the undiscounted one, is stored too.",
             "The preset released has 300 episodes, as the published panel; paper has the 500 of the text.",

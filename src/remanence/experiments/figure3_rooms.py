@@ -12,7 +12,9 @@ from remanence.engine.probes import episode_return
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import CONTROL_HEAD, DeepStepSizes, rooms_trunk, semi_continual
 from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON, control_claims
-from remanence.report.figures import Line, learning_curves
+from remanence.report.figures import Line
+from remanence.report.panels.published import curves_with_published
+from remanence.results.published import Published
 from remanence.results.store import Results
 from remanence.runs.plan import Plan, shrink
 from remanence.streams import Stream, cyclic
@@ -26,6 +28,9 @@ SEARCH = {
     "permanent": (1e-5, 3e-6, 1e-6, 3e-7),
     "transient": (3e-4, 1e-4, 3e-5, 1e-5),
 }
+
+SMOOTH = 10  # episodes
+PUBLISHED = Published("figure3-rooms", (PAPER, RELEASED, SMOKE), segment_length=500, smooth=SMOOTH)
 
 
 def _plan(frames: int = 4) -> Plan:
@@ -57,14 +62,8 @@ def _plan(frames: int = 4) -> Plan:
 
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
-    curves = learning_curves(
-        results,
-        [Line(DISCOUNTED_RETURN)],
-        title="Two rooms, deep control",
-        x="episode",
-        smooth=10,
-    )
-    return {"curves": curves}
+    line, title = Line(DISCOUNTED_RETURN), "Two rooms, deep control"
+    return curves_with_published(results, [line], PUBLISHED, title, x="episode", smooth=SMOOTH)
 
 
 EXPERIMENTS = (
@@ -81,6 +80,7 @@ EXPERIMENTS = (
         claims=partial(control_claims, family="DQN", recovery_in=DISCOUNTED_RETURN),
         expected="4 h",
         primary_metrics=(DISCOUNTED_RETURN,),
+        published=PUBLISHED,
         remarks=(
             "Curves are trailing means of 10 episodes, as published; numbers and claims are not smoothed.",
             "Episodes are truncated after 100 steps, where we bootstrap. There are three actions: the printed 4 is an error.",

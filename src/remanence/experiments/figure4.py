@@ -148,6 +148,7 @@ EXPERIMENTS = (
         claims=_claims,
         expected="35 s",
         primary_metrics=(DISCOUNTED_RETURN,),
+        reference=RELEASED,
         remarks=(
             "Task boundaries are unknown to the agents; tasks switch every 50 episodes.",
             "The paper's table of step sizes for this figure is that of another experiment; we use the grid of the tabular control "

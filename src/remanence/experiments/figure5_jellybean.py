@@ -19,7 +19,9 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
+from remanence.report.panels.published import curves_with_published
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
+from remanence.results.published import Published
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan, shrink
@@ -34,6 +36,9 @@ REWARDS = np.array([[2.0, 0.1, -1.0], [-1.0, 0.1, 2.0]], np.float32)  # blue, gr
 SWITCH, SEGMENTS, WINDOW = 150_000, 14, 10_000
 FRAMES, CONSOLIDATE_EVERY = 4, 10_000
 WIDTHS = (512, 256, 128)
+PUBLISHED = Published(
+    "figure5-jellybean", (RELEASED, PAPER, SMOKE), segment_length=SWITCH, window=WINDOW, tolerance=1e-3
+)
 CHOSEN = {"permanent_lr": 1e-7, "transient_lr": 1e-3, "decay": 0.75}
 
 # Step sizes searched, and the paper's rewards per step for them (App. C.4; mean of 3 seeds over 1.5M steps).
@@ -160,14 +165,17 @@ def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict
     }
 
 
+def _axis(results: Results) -> str:
+    return f"window of {results.description['window']:,} steps"
+
+
 def _curves(results: Results, title: str) -> dict[str, alt.TopLevelMixin]:
-    window = results.description["window"]
-    return {"curves": learning_curves(results, [Line(RATE)], title=title, x=f"window of {window:,} steps")}
+    return {"curves": learning_curves(results, [Line(RATE)], title=title, x=_axis(results))}
 
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     return {
-        **_curves(results, "Jelly Bean World"),
+        **curves_with_published(results, [Line(RATE)], PUBLISHED, "Jelly Bean World", x=_axis(results)),
         "items": items_per_task(results, COLLECTED),
         **value_fields(results, "PT-DQN"),
         "world": world_scene(walk_to_the_nearest(preset(PAPER if results.preset == PAPER else RELEASED))),
@@ -251,7 +259,9 @@ EXPERIMENTS = (
         figures=_figures,
         claims=_claims,
         expected="10 days",
+        published=PUBLISHED,
         primary_metrics=(RATE,),
+        reference=RELEASED,
         remarks=REMARKS,
     ),
     Experiment(
@@ -263,6 +273,7 @@ EXPERIMENTS = (
         claims=lambda _: [],
         expected="the run of figure5/jellybean",
         primary_metrics=(RATE,),
+        reference=RELEASED,
         remarks=REMARKS,
         run_of="figure5/jellybean",
     ),
@@ -275,6 +286,7 @@ EXPERIMENTS = (
         claims=_decay_claims,
         expected="20 h",
         primary_metrics=(RATE,),
+        reference=RELEASED,
         remarks=REMARKS,
     ),
     Experiment(
@@ -289,6 +301,7 @@ EXPERIMENTS = (
         claims=_capacity_claims,
         expected="15 days",
         primary_metrics=(RATE,),
+        reference=RELEASED,
         remarks=(*REMARKS, "2x and 1x mean the widths of all hidden layers; PT-DQN-1x has two networks of DQN's size."),
     ),
 )

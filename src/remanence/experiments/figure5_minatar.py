@@ -19,7 +19,9 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import Continual, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
+from remanence.report.panels.published import curves_with_published
 from remanence.results.claims import Claim
+from remanence.results.published import Published
 from remanence.results.store import Results
 from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import RandomOrder, Stream
@@ -28,6 +30,7 @@ from remanence.worlds import MinAtarGames
 RETURN, LAST100, AVERAGE, GAME = "return", "return_last100", "return_average", "game"
 SWITCH, SEGMENTS, WINDOW = 500_000, 7, 5_000
 CONSOLIDATE_EVERY = 50_000
+PUBLISHED = Published("figure5-minatar", (RELEASED, PAPER, SMOKE), segment_length=SWITCH, window=10_000, tolerance=0.06)
 FILTERS, RELEASED_FILTERS, UNITS = 16, 32, 256
 CHOSEN = {"permanent_lr": 1e-8, "transient_lr": 1e-4, "decay": 0.75}
 
@@ -110,11 +113,12 @@ PLANS: dict[str, Callable[[], Plan]] = {
 
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
-    x = f"window of {results.description['window']:,} steps"
-    curves = partial(learning_curves, results, title="MinAtar", x=x)
+    title, x = "MinAtar", f"window of {results.description['window']:,} steps"
+    average = curves_with_published(results, [Line(AVERAGE)], PUBLISHED, title, x)
     return {
-        "curves": curves([Line(LAST100)]),
-        "average": curves([Line(AVERAGE)]),
+        "curves": learning_curves(results, [Line(LAST100)], title, x),
+        "average": average.pop("curves"),
+        **average,
         "games": returns_per_game(results, MinAtarGames().games, GAME),
     }
 
@@ -134,6 +138,8 @@ EXPERIMENTS = (
         claims=_claims,
         expected="10 days",
         primary_metrics=(LAST100,),
+        reference=RELEASED,
+        published=PUBLISHED,
         continual=RETURN,
         remarks=(
             "Each seed draws its own order of games, and the same game may come twice in a row. Scores of the games differ tenfold,"

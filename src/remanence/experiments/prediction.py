@@ -11,8 +11,10 @@ import numpy as np
 from remanence.agents.configs import PTTD, TD
 from remanence.agents.linear import FeatureConfig
 from remanence.metrics import FAMILIES
-from remanence.report.figures import Line, learning_curves
+from remanence.report.figures import Line
+from remanence.report.panels.published import curves_with_published
 from remanence.results.claims import Claim, Finding, claim, is_negative, lower
+from remanence.results.published import Published
 from remanence.results.store import Results
 from remanence.results.summary import auc, segment_ends
 from remanence.runs.plan import Contender
@@ -51,10 +53,10 @@ def contenders(features: FeatureConfig, buffer: int | None, chosen: StepSizes) -
     }
 
 
-def figures(results: Results, title: str) -> dict[str, alt.TopLevelMixin]:
+def figures(results: Results, title: str, published: Published) -> dict[str, alt.TopLevelMixin]:
     """The panel in the paper's look: solid is the current task, dotted the other tasks."""
     lines = (Line(CURRENT, "current task", dotted=False), Line(OTHERS, "other tasks", dotted=True))
-    return {"curves": learning_curves(results, lines, title=title, x="episode", y=FAMILIES["rmsve_"].label)}
+    return curves_with_published(results, lines, published, title, x="episode", y=FAMILIES["rmsve_"].label)
 
 
 def claims(results: Results) -> list[Claim]:

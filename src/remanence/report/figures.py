@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import altair as alt
@@ -11,10 +11,11 @@ import polars as pl
 
 from remanence.metrics import metric as metric_of
 from remanence.results.continual import of_run
+from remanence.results.published import Overlap, Published, overlaps, trailing_mean
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
 
-# Okabe and Ito's colors, safe for color-blind readers. A contender has the same color everywhere.
+# Okabe and Ito's colors, safe for color-blind readers, one per family of contenders.
 COLOURS = {
     "PT": "#D55E00",
     "plain": "#0072B2",
@@ -23,6 +24,8 @@ COLOURS = {
     "large-buffer": "#56B4E9",
     "Random": "#767676",
 }
+LIGHTEST, DARKEST = -0.5, 0.6  # share of white and of black in the shades of a family
+PUBLISHED_COLOUR = "#666666"
 MAX_POINTS = 500  # curves with more points are averaged in bins
 
 
@@ -40,11 +43,35 @@ class Line:
         return self.label or metric_of(self.metric).label
 
 
-def colour(contender: str) -> str:
-    """The color of a contender, by its family."""
+def colours(contenders: Sequence[str]) -> dict[str, str]:
+    """A color for each contender of a figure: that of its family, in different shades if several belong to it."""
+    families: dict[str, list[str]] = {}
+    for name in contenders:
+        families.setdefault(_family(name), []).append(name)
+    shades = {
+        name: shade
+        for family, members in families.items()
+        for name, shade in zip(members, _shades(COLOURS[family], len(members)), strict=True)
+    }
+    return {name: shades[name] for name in contenders}
+
+
+def colour_scale(contenders: Sequence[str]) -> alt.Scale:
+    return alt.Scale(domain=list(contenders), range=list(colours(contenders).values()))
+
+
+def _family(contender: str) -> str:
     if contender.startswith("PT"):
-        return COLOURS["PT"]
-    return next((shade for kind, shade in COLOURS.items() if contender.endswith(kind)), COLOURS["plain"])
+        return "PT"
+    return next((kind for kind in COLOURS if contender.endswith(kind)), "plain")
+
+
+def _shades(colour: str, count: int) -> list[str]:
+    """The color itself; of two, the second is darker; more go from light to dark."""
+    depths = [0.0] if count == 1 else [0.0, DARKEST] if count == 2 else np.linspace(LIGHTEST, DARKEST, count)
+    base = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], np.float64)
+    mixed = (base * (1 - abs(depth)) + (0.0 if depth > 0 else 255.0) * abs(depth) for depth in depths)
+    return ["#" + "".join(f"{round(part):02X}" for part in shade) for shade in mixed]
 
 
 def learning_curves(
@@ -57,38 +84,34 @@ def learning_curves(
     height: int = 300,
     smooth: int = 1,
     per_window: int = 1,
+    published: Published | None = None,
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with the paper's 90 % band: one color per contender, one dash per metric, a rule at each switch.
+
+    The authors' curves are thin, gray and dashed.
 
     Args:
         y: label of the vertical axis; that of the first line's metric if not given.
         smooth: a point is the mean of this many windows up to it.
         per_window: what a window counts for on the axis.
+        published: the authors' curves of this panel.
     """
     y = y or metric_of(lines[0].metric).label
     names = results.contenders
-    rows = pl.concat(_band(results, name, line, smooth) for name in names for line in lines)
+    rows = pl.concat(band_rows(results, name, line, smooth) for name in names for line in lines)
     rows = rows.with_columns(pl.col("window") * per_window)
-    colours = alt.Color(
-        "contender:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names]), legend=_legend("agent")
-    )
-    labels, dashes = [line.name for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
-    dash = alt.StrokeDash(
-        "measure:N",
-        scale=alt.Scale(domain=labels, range=dashes),
-        legend=_legend("measured on") if len(lines) > 1 else None,
-    )
+    by_agent = alt.Color("contender:N", scale=colour_scale(names), legend=_legend("agent"))
     along = alt.X("window:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
     up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=True))
     base = alt.Chart(alt.Data(values=rows.to_dicts()))
     band = base.mark_area(opacity=0.2).encode(
-        x=along, y=alt.Y("low:Q", title=y), y2="high:Q", color=colours, detail="measure:N"
+        x=along, y=alt.Y("low:Q", title=y), y2="high:Q", color=by_agent, detail="measure:N"
     )
     curve = base.mark_line(strokeWidth=1.6).encode(
         x=along,
         y=up,
-        color=colours,
-        strokeDash=dash,
+        color=by_agent,
+        strokeDash=dash_of(lines),
         tooltip=[
             alt.Tooltip("contender:N", title="agent"),
             alt.Tooltip("measure:N", title="measured on"),
@@ -107,9 +130,56 @@ def learning_curves(
     change = "a new task is drawn" if None in results.description["stream"]["order"] else "the task changes"
     switches = f"; dashed rules: {change}" if results.switches else ""
     subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}{switches}"
-    return alt.layer(rules, band, curve).properties(
-        width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
+    layers, remarks = [rules, band, curve], left_out(results)
+    if published and (shared := overlaps(results, published, [line.metric for line in lines])):
+        layers.insert(2, published_curves(shared, along, per_window))
+        remarks.append(about_published(results, published, next(iter(shared.values()))))
+    return alt.layer(*layers).properties(
+        width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *remarks])
     )
+
+
+def dash_of(lines: Sequence[Line]) -> alt.StrokeDash:
+    """Tells the metrics of a figure apart."""
+    labels, dashes = [line.name for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
+    legend = _legend("measured on") if len(lines) > 1 else None
+    return alt.StrokeDash("measure:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend)
+
+
+def published_curves(shared: Mapping[tuple[str, str], Overlap], along: alt.X, per_window: int = 1) -> alt.Chart:
+    """The authors' curves by (contender, metric): thin, gray and dashed."""
+    rows = []
+    for (name, metric), one in shared.items():
+        means, last = _binned(one.published[None])
+        windows = one.windows[last - 1] * per_window
+        rows += [
+            {"contender": name, "metric": metric_of(metric).label, "window": int(x), "published": round(float(y), 6)}
+            for x, y in zip(windows, means[0], strict=True)
+        ]
+    tooltip = [
+        alt.Tooltip("contender:N", title="published curve of"),
+        alt.Tooltip("metric:N"),
+        alt.Tooltip("window:Q"),
+        alt.Tooltip("published:Q", format=".4f"),
+    ]
+    return (
+        alt.Chart(alt.Data(values=rows))
+        .mark_line(strokeWidth=0.9, strokeDash=[5, 2], color=PUBLISHED_COLOUR)
+        .encode(x=along, y="published:Q", detail=["contender:N", "metric:N"], tooltip=tooltip)
+    )
+
+
+def about_published(results: Results, published: Published, shared: Overlap) -> str:
+    """What the gray curves are, and how far they can be compared."""
+    unit, last = spoken_ticks(results)[1], int(shared.windows[-1]) * results.description.get("window", 1)
+    parts = ["gray, dashed: the published curves"]
+    if not shared.complete:
+        parts.append(f" up to {unit} {last:,}, where both have the same tasks")
+    elif shared.windows[-1] < results.windows - 1:
+        parts.append(f", which end at {unit} {last:,}")
+    if results.preset != published.presets[0]:
+        parts.append(f"; they belong to the preset {published.presets[0]}")
+    return "".join(parts + ([f"; {published.remark}"] if published.remark else []))
 
 
 def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
@@ -136,9 +206,7 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
             y=alt.Y(
                 "agent:N", title=None, scale=alt.Scale(domain=names), axis=alt.Axis(labels=not panels, ticks=False)
             ),
-            color=alt.Color(
-                "agent:N", scale=alt.Scale(domain=names, range=[colour(one) for one in names]), legend=None
-            ),
+            color=alt.Color("agent:N", scale=colour_scale(names), legend=None),
         )
         interval = base.mark_rule(strokeWidth=2).encode(
             x=alt.X("low:Q", title=label, scale=alt.Scale(zero=True)), x2="high:Q"
@@ -163,7 +231,8 @@ def left_out(results: Results) -> list[str]:
     ]
 
 
-def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataFrame:
+def band_rows(results: Results, contender: str, line: Line, smooth: int = 1) -> pl.DataFrame:
+    """The mean and the band of one contender's curve."""
     curves = trailing_mean(results.matrix(contender, line.metric), smooth)
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
@@ -174,15 +243,6 @@ def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataF
         columns = {"window": windows, "mean": mean, "low": mean - margin, "high": mean + margin}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.name))
-
-
-def trailing_mean(curves: np.ndarray, width: int) -> np.ndarray:
-    """[seeds, windows]: the mean of the last `width` windows, of fewer at the beginning."""
-    if width == 1 or not curves.size:
-        return curves
-    sums = np.cumsum(curves, axis=1, dtype=np.float64)
-    sums[:, width:] -= sums[:, :-width].copy()
-    return sums / np.minimum(np.arange(1, curves.shape[1] + 1), width)
 
 
 def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

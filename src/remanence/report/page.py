@@ -14,11 +14,16 @@ import vl_convert
 
 from remanence.metrics import metric as metric_of
 from remanence.results.claims import Claim
+from remanence.results.published import Agreement
 from remanence.results.store import Results
 from remanence.results.summary import summarise
 
 STATIC = ("svg", "png", "pdf")
 FONT = "Helvetica, Arial, sans-serif"
+ABOUT_AGREEMENT = (
+    "The authors' curves, measured from their figure files, against our 90 % interval at each point. Neighboring points depend on "
+    "each other, so a share varies much between runs of the same program."
+)
 VERDICT_CLASS = {"reproduced": "good", "not reproduced": "bad"}
 
 
@@ -35,6 +40,7 @@ class Section:
     claims: Sequence[Claim]
     primary_metrics: Sequence[str]
     remarks: Sequence[str]
+    agreements: Sequence[Agreement] = ()
 
     @property
     def anchor(self) -> str:
@@ -91,7 +97,8 @@ def _section(section: Section, pictures: list[str]) -> str:
     return (
         f'<section id="{section.anchor}"><h2>{html.escape(section.title)}</h2>'
         f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset}</p>"
-        f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
+        f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}"
+        f"{_agreements_table(section.agreements)}{remarks}{repeat}</section>"
     )
 
 
@@ -147,6 +154,20 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         "<table class=claims><thead><tr><th>verdict</th><th>claim of the paper</th><th>evidence</th></tr></thead>"
         f"<tbody>{rows}</tbody></table><p class=note>A claim is decided if the 90 % interval of the paired difference over "
         "seeds lies on one side of 0.</p>"
+    )
+
+
+def _agreements_table(agreements: Sequence[Agreement]) -> str:
+    if not agreements:
+        return ""
+    rows = "".join(
+        f"<tr><td>{html.escape(one.contender)}, {html.escape(metric_of(one.metric).label)}</td>"
+        f"<td>{html.escape(one.verdict)}</td><td>{html.escape(one.evidence)}</td></tr>"
+        for one in agreements
+    )
+    return (
+        "<table class=published><thead><tr><th>published curve</th><th>verdict</th><th>evidence</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table><p class=note>{ABOUT_AGREEMENT}</p>"
     )
 
 

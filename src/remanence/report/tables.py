@@ -15,6 +15,7 @@ from remanence.metrics import lower_is_better
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.continual import of_run
 from remanence.results.directory import GroupDirectory
+from remanence.results.published import Agreement
 from remanence.results.statistics import Estimate
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise, summarise_sweep
@@ -132,6 +133,17 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     for claim in claims:
         colour = COLOUR.get(claim.verdict, "yellow")
         table.add_row(f"[{colour}]{claim.verdict}[/{colour}]", claim.text, claim.evidence.replace("[", r"\["))
+    return table
+
+
+def agreements_table(agreements: Sequence[Agreement]) -> Table:
+    """How many points of each published curve lie inside our interval."""
+    columns = ("inside our interval", "expected", "mean, published", "mean, here")
+    remark = next((one.remark for one in agreements if one.remark), None)
+    table = Table("published curve", "", *columns, box=None, header_style="bold", caption=remark)
+    for one in agreements:
+        shares = (f"{one.inside:.0%} of {one.points} points", f"{one.expected:.0%}")
+        table.add_row(one.contender, one.metric, *shares, f"{one.published:.4g}", f"{one.ours:.4g}")
     return table
 
 

@@ -53,12 +53,13 @@ def as_json(experiment: Experiment, results: Results, seconds: float | None) -> 
         "seeds": len(results.seeds),
         "contenders": summarise_sweep(results) if experiment.sweep_of else summarise(results),
         "claims": [claim.to_json() for claim in experiment.claims(results)],
+        "published": [one.to_json() for one in experiment.agreements(results)],
         "seconds": seconds,
     }
 
 
 def show_results(experiment: Experiment, results: Results) -> None:
-    from remanence.report.tables import claims_table, continual_table, summary_table, sweep_table
+    from remanence.report.tables import agreements_table, claims_table, continual_table, summary_table, sweep_table
 
     print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
     if experiment.sweep_of:
@@ -70,6 +71,9 @@ def show_results(experiment: Experiment, results: Results) -> None:
     claims = experiment.claims(results)
     if claims:
         print_rich(claims_table(claims))
+    agreements = experiment.agreements(results)
+    if agreements:
+        print_rich(agreements_table(agreements))
 
 
 def print_rich(what: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import altair as alt
 
 from remanence.metrics import metric as metric_of
-from remanence.report.figures import colour
+from remanence.report.figures import colour_scale
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
 from remanence.results.summary import auc
@@ -37,7 +37,7 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
     seen = sorted({row["switches"] for row in rows})
     colours = alt.Color(
         "agent:N",
-        scale=alt.Scale(domain=agents, range=[colour(agent) for agent in agents]),
+        scale=colour_scale(agents),
         legend=alt.Legend(title="agent", symbolType="stroke", symbolStrokeWidth=2.5, symbolOpacity=1),
     )
     panels, label = [], metric_of(metric).label

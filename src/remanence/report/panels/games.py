@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 
 from remanence.metrics import metric
-from remanence.report.figures import colour
+from remanence.report.figures import colour_scale
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
 
@@ -46,11 +46,10 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
                 }
             )
     names = results.contenders
-    scale = alt.Scale(domain=names, range=[colour(name) for name in names])
     base = alt.Chart().encode(y=alt.Y("agent:N", sort=names, title=None))
     bars = base.mark_bar(height=14).encode(
         x=alt.X("return:Q", title=metric("return").label),
-        color=alt.Color("agent:N", scale=scale, legend=None),
+        color=alt.Color("agent:N", scale=colour_scale(names), legend=None),
         tooltip=["agent:N", "game:N", alt.Tooltip("return:Q", format=".2f"), "seeds:Q"],
     )
     whiskers = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")

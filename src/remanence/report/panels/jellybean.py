@@ -8,7 +8,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from remanence.report.figures import colour
+from remanence.report.figures import colour_scale
 from remanence.results.statistics import PAPER_Z
 from remanence.results.store import Results
 
@@ -33,7 +33,7 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
                 {"agent": name, "kind": kind, "task": task + 1, "count": mean, "low": mean - m, "high": mean + m}
                 for task, (mean, m) in enumerate(zip(counts.mean(axis=0), margin, strict=True))
             ]
-    shades = alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(one) for one in names]), title="agent")
+    shades = alt.Color("agent:N", scale=colour_scale(names), title="agent")
     panels = []
     for kind in kinds:
         base = alt.Chart(alt.Data(values=[row for row in rows if row["kind"] == kind])).encode(

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from remanence.metrics import metric as metric_of
-from remanence.report.figures import colour
+from remanence.report.figures import colour_scale
 from remanence.results.statistics import PAPER_Z, standard_error
 from remanence.results.store import Results
 from remanence.results.summary import auc
@@ -103,7 +103,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
         .encode(
             x=alt.X("episode:Q", title=None, axis=alt.Axis(grid=False, tickCount=3), scale=alt.Scale(nice=False)),
             y=alt.Y("value:Q", title=None, axis=alt.Axis(tickCount=4)),
-            color=alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names])),
+            color=alt.Color("agent:N", scale=colour_scale(names)),
         )
     )
     # Rules use the same rows: the layers of a facet share one table.

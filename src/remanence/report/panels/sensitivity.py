@@ -9,7 +9,7 @@ import polars as pl
 
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
-from remanence.report.figures import colour
+from remanence.report.figures import colour_scale, colours
 from remanence.results.statistics import normal_interval
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise_sweep
@@ -26,9 +26,11 @@ def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
     rows = _sensible(_rows(results, metric), metric)
     limits = _limits(rows)
     panels = []
+    shades = colours(rows["contender"].unique(maintain_order=True).to_list())
     for name, decay in rows.select("contender", "decay").unique(maintain_order=True).iter_rows():
-        rows = rows.filter((pl.col("contender") == name) & pl.col("decay").eq_missing(decay))
-        panels.append(_panel(rows, name if decay is None else f"{name}, λ = {decay:g}", metric, limits))
+        shown = rows.filter((pl.col("contender") == name) & pl.col("decay").eq_missing(decay))
+        title_of_panel = name if decay is None else f"{name}, λ = {decay:g}"
+        panels.append(_panel(shown, title_of_panel, shades[name], metric, limits))
     omitted = _left_out(results, rows)
     better = "lower" if lower_is_better(metric) else "higher"
     subtitle = [f"mean of {len(results.seeds)} seeds, 90 % intervals; {better} is better"]
@@ -84,7 +86,9 @@ def _limits(rows: pl.DataFrame) -> list[float]:
     return [float(means.min() - margin), float(means.max() + margin)]
 
 
-def _panel(rows: pl.DataFrame, name: str, metric: str, limits: list[float]) -> alt.LayerChart | alt.FacetChart:
+def _panel(
+    rows: pl.DataFrame, name: str, shade: str, metric: str, limits: list[float]
+) -> alt.LayerChart | alt.FacetChart:
     of_pt = rows["permanent"].null_count() == 0
     steps = alt.Axis(
         grid=False, values=sorted(rows["lr"].unique().to_list()), format="g", labelOverlap="greedy", labelSeparation=4
@@ -102,7 +106,7 @@ def _panel(rows: pl.DataFrame, name: str, metric: str, limits: list[float]) -> a
             scale=alt.Scale(type="log", padding=12, nice=False),
             axis=steps,
         ),
-        color=by_permanent if of_pt else alt.value(colour(name)),
+        color=by_permanent if of_pt else alt.value(shade),
     )
     tooltip = [alt.Tooltip("lr:Q"), alt.Tooltip("permanent:O"), alt.Tooltip("mean:Q", format=".4f")]
     label = f"mean {metric_of(metric).label}"
@@ -141,9 +145,9 @@ def against_paper(
         alt.Chart(alt.Data(values=rows))
         .mark_point(filled=True, size=50, opacity=0.8)
         .encode(
-            x=alt.X("printed:Q", title=f"{label}, printed", scale=scale),
+            x=alt.X("paper:Q", title=f"{label}, in the paper", scale=scale),
             y=alt.Y("ours:Q", title=f"{label}, ours", scale=scale),
-            color=alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(name) for name in names])),
+            color=alt.Color("agent:N", scale=colour_scale(names)),
             tooltip=["setting:N", "ours:Q", "paper:Q"],
         )
     )

@@ -12,7 +12,7 @@ import polars as pl
 from remanence.metrics import metric as metric_of
 from remanence.results.continual import of_run
 from remanence.results.published import Overlap, Published, overlaps, trailing_mean
-from remanence.results.statistics import PAPER_Z
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 
 # Okabe and Ito's colors, safe for color-blind readers, one per family of contenders.
@@ -86,7 +86,7 @@ def learning_curves(
     per_window: int = 1,
     published: Published | None = None,
 ) -> alt.LayerChart | alt.FacetChart:
-    """Mean over seeds with the paper's 90 % band: one color per contender, one dash per metric, a rule at each switch.
+    """Mean over seeds with Student's 90 % band: one color per contender, one dash per metric, a rule at each switch.
 
     The authors' curves are thin, gray and dashed.
 
@@ -129,7 +129,7 @@ def learning_curves(
     smoothed = f", each point is the mean of {smooth}" if smooth > 1 else ""
     change = "a new task is drawn" if None in results.description["stream"]["order"] else "the task changes"
     switches = f"; dashed rules: {change}" if results.switches else ""
-    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}{switches}"
+    subtitle = f"{seeds_and_bands(results, 'bands')}{smoothed}{switches}"
     layers, remarks = [rules, band, curve], left_out(results)
     if published and (shared := overlaps(results, published, [line.metric for line in lines])):
         layers.insert(2, published_curves(shared, along, per_window))
@@ -183,7 +183,7 @@ def about_published(results: Results, published: Published, shared: Overlap) -> 
 
 
 def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
-    """Jumpstart, recovery, forgetting and transfer of every contender, with the paper's 90 % intervals (docs/metrics.md)."""
+    """Jumpstart, recovery, forgetting and transfer of every contender, with Student's 90 % intervals (docs/metrics.md)."""
     meaning = {
         "jumpstart": f"first {results.unit} after a switch",
         "recovery": f"{results.unit}s to recover",
@@ -218,9 +218,15 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
             (interval + point).properties(width=165, height=26 * len(names), title=alt.TitleParams(what, fontSize=12))
         )
     title = alt.TitleParams(
-        f"Continual learning, measured by {metric_of(metric).label}", subtitle=["means over seeds with 90 % intervals"]
+        f"Continual learning, measured by {metric_of(metric).label}", subtitle=[seeds_and_bands(results)]
     )
     return alt.hconcat(*panels, spacing=18).properties(title=title)
+
+
+def seeds_and_bands(results: Results, drawn: str = "intervals") -> str:
+    """What points and bands of a figure are."""
+    seeds = len(results.seeds)
+    return f"mean of {seeds} seeds, 90 % {drawn} (Student's t)" if seeds > 1 else f"one seed, no {drawn}"
 
 
 def left_out(results: Results) -> list[str]:
@@ -237,10 +243,8 @@ def band_rows(results: Results, contender: str, line: Line, smooth: int = 1) -> 
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, windows = _binned(curves)
-        seeds = len(binned)
-        mean = binned.mean(axis=0)
-        margin = PAPER_Z * binned.std(axis=0, ddof=min(seeds - 1, 1)) / np.sqrt(seeds)
-        columns = {"window": windows, "mean": mean, "low": mean - margin, "high": mean + margin}
+        mean, low, high = student_band(binned, metric_of(line.metric).bounds)
+        columns = {"window": windows, "mean": mean, "low": low, "high": high}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.name))
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 from scipy.special import erf
 
-from remanence.results.statistics import normal_interval, standard_error
+from remanence.results.statistics import band, standard_error
 from remanence.results.store import Results
 
 DIGITS = 5e-5  # values in the files are rounded to five digits
@@ -164,8 +164,7 @@ def _inside(shared: Overlap, tolerance: float) -> tuple[float, float]:
 
     The published mean has a standard error too (ours, where it is unknown), so fewer than 90 % are expected.
     """
-    intervals = np.array([normal_interval(sample) for sample in shared.ours.T])
-    _, low, high = intervals.T
+    _, low, high = band(shared.ours)
     slack = tolerance + DIGITS * np.abs(shared.published)
     inside = (shared.published >= low - slack) & (shared.published <= high + slack)
     ours = np.array([standard_error(sample) for sample in shared.ours.T])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import platform
-from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -20,27 +18,10 @@ from remanence.runs.plan import Plan
 
 def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict[str, Any]:
     """The description of a run. Nothing in it is typed twice: it is read from the objects that run."""
+    stream = plan.stream
     return {
         "experiment": experiment,
         "preset": preset,
-        **_conditions(plan),
-        "metrics": metrics_of(plan),
-        "map_windows": list(plan.map_windows),
-        "seeds": seeds,
-        "versions": versions(),
-    }
-
-
-def is_full_run(description: Mapping[str, Any], plan: Plan) -> bool:
-    """Whether a run has the agents, world, tasks, length and number of seeds of a plan, whatever the name of its preset."""
-    asked = {**json.loads(json.dumps(_conditions(plan))), "seeds": list(range(plan.seeds))}
-    return all(description.get(key) == value for key, value in asked.items())
-
-
-def _conditions(plan: Plan) -> dict[str, Any]:
-    """What decides the curves of a run, besides seeds and versions."""
-    stream = plan.stream
-    return {
         "world": to_json(plan.world),
         "stream": {
             "tasks": jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), stream.tasks),
@@ -50,9 +31,13 @@ def _conditions(plan: Plan) -> dict[str, Any]:
             "truncate_on_switch": stream.truncate_on_switch,
         },
         "truth": to_json(plan.truth),
+        "metrics": metrics_of(plan),
+        "map_windows": list(plan.map_windows),
         "max_steps": plan.max_steps,
         "window": plan.window,
         "contenders": {name: describe_agent(contender.config) for name, contender in plan.contenders.items()},
+        "seeds": seeds,
+        "versions": versions(),
     }
 
 

@@ -50,9 +50,9 @@ def with_curves(description: dict, of_metric: dict[str, dict[str, np.ndarray]]) 
     return Results(None, description, lanes, pl.concat(rows))
 
 
-def scattered(mean: np.ndarray, scale: float, seeds: int = 30) -> np.ndarray:
+def scattered(mean: np.ndarray, scale: float, seeds: int = 30, noise_seed: int = 0) -> np.ndarray:
     """[seeds, windows] around a mean, the mean itself being exact."""
-    noise = np.random.default_rng(0).normal(size=(seeds, len(mean)))
+    noise = np.random.default_rng(noise_seed).normal(size=(seeds, len(mean)))
     return mean + scale * (noise - noise.mean(axis=0))
 
 

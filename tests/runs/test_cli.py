@@ -45,7 +45,7 @@ def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureF
     assert remanence("run", "figure2/tabular", *SMOKE, "--out", runs, "--json") == 0
     printed = capsys.readouterr()
     result = json.loads(printed.out)
-    assert set(result) == {"experiment", "preset", "seeds", "contenders", "claims", "seconds"}
+    assert set(result) == {"experiment", "preset", "seeds", "contenders", "claims", "published", "seconds"}
     assert (result["experiment"], result["preset"], result["seeds"]) == ("figure2/tabular", "smoke", 3)
     assert list(result["contenders"]) == ["TD", "TD-reset", "PT-TD"]
     facts = result["contenders"]["PT-TD"]

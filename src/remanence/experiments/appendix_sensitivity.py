@@ -10,6 +10,7 @@ import altair as alt
 
 from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean, figure5_minatar
 from remanence.experiments.base import Experiment
+from remanence.experiments.statements import sweep_claims
 from remanence.report.panels.sensitivity import against_paper, sensitivity
 from remanence.results.store import Results
 from remanence.runs.plan import Plan
@@ -53,7 +54,7 @@ def _sensitivity(
         title=title,
         plans={of.reference_preset: plans[of.reference_preset], **plans},  # the default comes first
         figures=partial(_figures, title=title, metrics=of.primary_metrics[:1], paper_values=paper_values or {}),
-        claims=lambda _: [],
+        claims=partial(sweep_claims, metric=of.primary_metrics[0]),
         expected=expected,
         primary_metrics=of.primary_metrics,
         reference=of.reference_preset,
@@ -65,6 +66,7 @@ def _sensitivity(
 
 _tabular, _linear, _continuous = figure2.EXPERIMENTS
 _jellybean, _minatar = figure5_jellybean.EXPERIMENTS[0], figure5_minatar.EXPERIMENTS[0]
+_capacity = figure5_jellybean.EXPERIMENTS[-1]
 
 EXPERIMENTS = (
     _sensitivity("tabular", _tabular, "10 s"),
@@ -77,5 +79,6 @@ EXPERIMENTS = (
     _sensitivity(
         "jellybean", _jellybean, "11 days", _as_tuned(_jellybean, segments=10), figure5_jellybean.PAPER_VALUES
     ),
+    _sensitivity("capacity", _capacity, "20 days", _as_tuned(_capacity, segments=10)),
     _sensitivity("minatar", _minatar, "6 days", _as_tuned(_minatar, segments=3), figure5_minatar.PAPER_VALUES),
 )

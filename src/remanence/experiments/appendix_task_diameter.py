@@ -284,6 +284,8 @@ def _claims(results: Results) -> list[Claim]:
         "gap-grows-with-switches": "the gap between TD and PT-TD grows with the number of task switches",
         "gap-grows-with-distance": "the gap between TD and PT-TD grows with the distance between tasks",
         "pt-is-lowest": "after many switches PT-TD has the lowest error, whatever the distance between tasks",
+        "lowest-at-every-step": "after many switches PT-TD has low error at every timestep (§4.3): the lowest in every round, "
+        "whatever the distance between tasks",
         "reset-is-worst": "starting from scratch at every task has the largest error",
     }
     if len(aucs) < len(cells(("PT-TD", "TD", "TD-reset"))) or len({len(sample) for sample in aucs.values()}) > 1:
@@ -311,6 +313,14 @@ def _claims(results: Results) -> list[Claim]:
             is_below(aucs["PT-TD", e, many], aucs[other, e, many], f"ε = {e:g}, n = {many}: PT-TD − {other}")
             for e in DIAMETERS
             for other in ("TD", "TD-reset")
+        ],
+        "lowest-at-every-step": [
+            is_below(ours, theirs, f"ε = {e:g}, n = {many}, round {number + 1}: PT-TD − {other}")
+            for e in DIAMETERS
+            for other in ("TD", "TD-reset")
+            for number, (ours, theirs) in enumerate(
+                zip(*(results.matrix(Cell(name, e, many).name, MSE).T for name in ("PT-TD", other)), strict=True)
+            )
         ],
         "reset-is-worst": [
             is_below(aucs[other, e, n], aucs["TD-reset", e, n], f"ε = {e:g}, n = {n}: {other} − TD-reset")

@@ -17,11 +17,13 @@ from remanence.experiments.figure3 import (
     GRID,
     MAX_STEPS,
     PERMANENT_STEP_SIZES,
+    SEGMENT_LENGTH,
     TRANSIENT_STEP_SIZES,
     plain_q,
     returns,
     swapping_stream,
 )
+from remanence.experiments.statements import MARGINAL, pairs_of, slower_permanent
 from remanence.report.panels.plane import cell_curves, plane_heatmap, plane_lines
 from remanence.results.claims import (
     NOT_REPRODUCED,
@@ -33,6 +35,8 @@ from remanence.results.claims import (
     Finding,
     claim,
     is_below,
+    is_negative,
+    is_same,
     judged,
 )
 from remanence.results.statistics import relative_difference, share_below
@@ -42,6 +46,7 @@ from remanence.runs.plan import Contender, Plan, shrink
 
 INTERVALS = (1, 5, 10, 25, 100)
 DECAYS = (0.1, 0.3, 0.5, 0.7, 0.9)
+NEAR, FAR = 25, (1, 5, 100)  # the k nearest to the length of a task, and those far from it
 RELEASED_BUFFER = 1000
 Q_STEP_SIZE = 0.5
 
@@ -129,7 +134,36 @@ def _claims(results: Results) -> list[Claim]:
             "for large k, the transient part can be decayed more aggressively: small λ costs less than it does for small k",
             is_below(effect[100], effect[1], "gain from λ 0.1 to 0.9: k = 100 − k = 1"),
         ),
+        claim(
+            "k-and-decay-interact",
+            "k and λ have co-dependent effects: over the whole plane, the larger k is, the less is gained by a larger λ",
+            is_negative(_interaction(cell), "interaction of ln k and λ (slope of the gain)"),
+        ),
+        claim(
+            "far-k-marginal",
+            "permanent updates much more or much less frequent than task changes affect performance only marginally: "
+            f"the mean over λ is within {MARGINAL:.0%} of that for the k nearest to the {SEGMENT_LENGTH} episodes of a task",
+            *(_same_as_near(k, cell) for k in FAR),
+        ),
+        claim(
+            "permanent-slower",
+            "in all cases the permanent step size is smaller than the transient one",
+            slower_permanent(pairs_of(results, (cell_name(k, decay) for k in INTERVALS for decay in DECAYS))),
+        ),
     ]
+
+
+def _interaction(cell: dict[tuple[int, float], np.ndarray]) -> np.ndarray:
+    """[seeds] the coefficient of ln k × λ in the least-squares fit of the mean return over all cells."""
+    log_k, decay = (np.array(values) for values in (np.log(INTERVALS), DECAYS))
+    product = np.outer(log_k - log_k.mean(), decay - decay.mean())
+    plane = np.array([[cell[k, one] for one in DECAYS] for k in INTERVALS])  # [k, λ, seeds]
+    return np.tensordot(product, plane, axes=2) / (product**2).sum()
+
+
+def _same_as_near(k: int, cell: dict[tuple[int, float], np.ndarray]) -> Finding:
+    far, near = (np.mean([cell[one, decay] for decay in DECAYS], axis=0) for one in (k, NEAR))
+    return is_same(far, near, MARGINAL * abs(float(near.mean())), f"mean return over all λ: k = {k} − k = {NEAR}")
 
 
 def _some_decay_wins(k: int, cell: dict[tuple[int, float], np.ndarray], baseline: np.ndarray) -> Finding:

@@ -17,16 +17,18 @@ from remanence.core.types import Steps
 from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, paper_tables
+from remanence.experiments.statements import LARGE, not_below, weights
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
 from remanence.report.panels.published import curves_with_published
-from remanence.results.claims import Claim, Finding, claim, is_below, lower
+from remanence.results.claims import NOT_RUN, Claim, Finding, claim, is_below, is_negative, lower, paired
 from remanence.results.published import Published
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBean, preset
+from remanence.worlds.jellybean.groups import share_in_groups
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 from remanence.worlds.jellybean.pictures import walk_to_the_nearest
 
@@ -44,6 +46,10 @@ CHOSEN = {"permanent_lr": 1e-7, "transient_lr": 1e-3, "decay": 0.75}
 # Step sizes searched, and the paper's rewards per step for them (App. C.4; mean of 3 seeds over 1.5M steps).
 STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5)
 PERMANENT_STEP_SIZES = (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
+# Those of the ablation (App. C.3). Its table prints for PT-DQN the step sizes of another experiment (App. C.2); these are from the
+# table of App. C.4 that is captioned as the ablation's.
+ABLATION_STEP_SIZES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
+ABLATION_SEARCH = {"permanent_lr": (1e-4, 1e-5, 1e-6, 1e-7), "transient_lr": STEP_SIZES}
 _PAPER_PT = {
     1e-4: (0.031, 0.223, 0.126, 0.103, 0.035, 0.257, 0.154, 0.154, 0.038, 0.217, 0.199, 0.159),
     1e-5: (0.031, 0.252, 0.071, 0.051, 0.030, 0.261, 0.077, 0.068, 0.040, 0.220, 0.201, 0.096),
@@ -75,9 +81,9 @@ def _decay_contenders(make: Continual) -> dict[str, Contender]:
 
 def _capacity_contenders(make: Continual) -> dict[str, Contender]:
     return {
-        "PT-DQN-1x": make.permanent_transient(CHOSEN, width=1.0),
+        "PT-DQN-1x": make.permanent_transient(CHOSEN, width=1.0, search=ABLATION_SEARCH),
         "DQN": make.plain(1e-4),
-        "DQN-2x": make.plain(1e-4, width=2.0),
+        "DQN-2x": make.plain(1e-4, width=2.0, search=ABLATION_STEP_SIZES),
     }
 
 
@@ -173,30 +179,64 @@ def _curves(results: Results, title: str) -> dict[str, alt.TopLevelMixin]:
     return {"curves": learning_curves(results, [Line(RATE)], title=title, x=_axis(results))}
 
 
+def _decay_figures(results: Results) -> dict[str, alt.TopLevelMixin]:
+    """The paper shows cumulative reward; reward per step shows where agents differ."""
+    title = "Jelly Bean World, decay of the transient network"
+    cumulative = learning_curves(
+        results, [Line(RATE)], title, x=_axis(results), y="reward since the beginning", cumulative=True
+    )
+    return {"cumulative": cumulative, **_curves(results, title)}
+
+
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     return {
         **curves_with_published(results, [Line(RATE)], PUBLISHED, "Jelly Bean World", x=_axis(results)),
         "items": items_per_task(results, COLLECTED),
         **value_fields(results, "PT-DQN"),
-        "world": world_scene(walk_to_the_nearest(preset(PAPER if results.preset == PAPER else RELEASED))),
+        "world": world_scene(walk_to_the_nearest(_rules(results))),
     }
 
 
 def _claims(results: Results) -> list[Claim]:
     """The claims of §6.1 ("Results") about Jelly Bean World."""
     early = {name: _after_switches(results, name) for name in results.contenders if results.switches}
-    rivals = against_rivals(results, RATE, "reward per step")
+    plan = _plans(_main_contenders)[results.preset]()
+    rivals = against_rivals(results, RATE, "reward per step", plan, "large", LARGE)
+    drops = {
+        "dqn-drops": "DQN",
+        "multihead-drops": "DQN-multihead",
+        "large-buffer-drops": "DQN-large-buffer",
+    }
     return [
         rivals["pt-best"],
-        claim("dqn-drops", "DQN's performance drops over time", _drop(results, "DQN")),
+        rivals["boost"],
+        *(claim(one, f"{name}'s performance drops over time", _drop(results, name)) for one, name in drops.items()),
+        claim("pt-keeps", "PT-DQN's performance does not drop over time", _no_drop(results, "PT-DQN")),
         claim(
             "dqn-slow",
             "DQN needs many samples to overcome the bias in its estimates: in the first fifth of a task it earns less than PT-DQN",
             lower(results, "DQN", "PT-DQN", early, "reward per step soon after a switch"),
         ),
         rivals["multihead-poor"],
+        rivals["multihead-upper-bound"],
         rivals["large-buffer-detrimental"],
+        rivals["same-weights"],
+        claim(
+            "groups-of-items",
+            "three to four items of a kind form a group: more than half of the blue and red items lie in such groups",
+            mostly_groups(share_in_groups(_rules(results))),
+        ),
     ]
+
+
+def mostly_groups(shares: np.ndarray) -> Finding:
+    """Whether most items lie in groups of three or four. Args: shares: [worlds] of the items."""
+    label = f"share of items in groups of three or four in {len(shares)} worlds, {shares.mean():.2f}: 0.5 − share"
+    return is_negative(0.5 - shares, label)
+
+
+def _rules(results: Results) -> JellyBean:
+    return preset(PAPER if results.preset == PAPER else RELEASED)
 
 
 def _after_switches(results: Results, name: str) -> np.ndarray:
@@ -208,11 +248,34 @@ def _after_switches(results: Results, name: str) -> np.ndarray:
 def _drop(results: Results, name: str) -> Finding:
     """Whether reward in the last two tasks (one of each kind) is below that in tasks 3 and 4; tasks 1 and 2 are left out as
     initial learning."""
+    early_and_late = _early_and_late(results, name)
+    if early_and_late is None:
+        return Finding(NOT_RUN, f"{name} did not run for six tasks")
+    early, late = early_and_late
+    return is_below(late, early, f"{name}: last two tasks − tasks 3 and 4")
+
+
+def _no_drop(results: Results, name: str) -> Finding:
+    """Whether reward in the last two tasks is at most a margin below that in tasks 3 and 4."""
+    early_and_late = _early_and_late(results, name)
+    if early_and_late is None:
+        return Finding(NOT_RUN, f"{name} did not run for six tasks")
+    early, late = early_and_late
+    return not_below(late, early, f"{name}: tasks 3 and 4 − last two tasks")
+
+
+def _early_and_late(results: Results, name: str) -> tuple[np.ndarray, np.ndarray] | None:
+    """Each [seeds]: reward per step in tasks 3 and 4, and in the last two."""
     if name not in results.contenders or len(results.description["stream"]["order"]) < 6:
-        return Finding("not run", f"{name} did not run for six tasks")
-    curves, length = results.matrix(name, RATE), results.segment_length
-    tasks = curves.reshape(len(curves), -1, length).mean(axis=2)
-    return is_below(tasks[:, -2:].mean(axis=1), tasks[:, 2:4].mean(axis=1), f"{name}: last two tasks − tasks 3 and 4")
+        return None
+    tasks = _per_task(results, name)
+    return tasks[:, 2:4].mean(axis=1), tasks[:, -2:].mean(axis=1)
+
+
+def _per_task(results: Results, name: str) -> np.ndarray:
+    """[seeds, tasks] reward per step."""
+    curves = results.matrix(name, RATE)
+    return curves.reshape(len(curves), -1, results.segment_length).mean(axis=2)
 
 
 def _decay_claims(results: Results) -> list[Claim]:
@@ -227,7 +290,10 @@ def _decay_claims(results: Results) -> list[Claim]:
 
 
 def _capacity_claims(results: Results) -> list[Claim]:
+    """The observations of App. C.3."""
+    plan = _plans(_capacity_contenders)[results.preset]()
     aucs = {name: auc(results, name, RATE) for name in results.contenders}
+    first = {name: _per_task(results, name)[:, 0] for name in results.contenders}
     return [
         claim(
             "same-network",
@@ -239,7 +305,32 @@ def _capacity_claims(results: Results) -> list[Claim]:
             "PT-DQN also performs better than a DQN with as many weights",
             lower(results, "DQN-2x", "PT-DQN-1x", aucs, "reward per step"),
         ),
+        claim(
+            "twice-the-weights",
+            "with the same network in all parts, PT-DQN has twice as many weights as DQN",
+            weights(plan, "PT-DQN-1x", "DQN", times=2),
+        ),
+        claim("equal-weights", "DQN-2x has as many weights as PT-DQN-1x", weights(plan, "DQN-2x", "PT-DQN-1x")),
+        claim(
+            "2x-starts-slowly",
+            "DQN-2x starts off learning slowly: in the first task it earns less than PT-DQN-1x",
+            lower(results, "DQN-2x", "PT-DQN-1x", first, "reward per step in the first task"),
+        ),
+        claim(
+            "2x-catches-up",
+            "DQN-2x catches up with PT-DQN-1x after seeing enough data: in the last two tasks it earns as much",
+            _catches_up(results, "DQN-2x", "PT-DQN-1x"),
+        ),
+        claim("2x-keeps", "DQN-2x continues without any drop in performance", _no_drop(results, "DQN-2x")),
     ]
+
+
+def _catches_up(results: Results, name: str, rival: str) -> Finding:
+    """Whether an agent earns at most a margin less than another in the last two tasks."""
+    if not {name, rival} <= set(results.contenders) or len(results.description["stream"]["order"]) < 2:
+        return Finding(NOT_RUN, f"{name} and {rival} did not run for two tasks")
+    ends = {one: _per_task(results, one)[:, -2:].mean(axis=1) for one in (name, rival)}
+    return not_below(*paired(results, name, rival, ends), f"last two tasks: {rival} − {name}")
 
 
 REMARKS = (
@@ -280,7 +371,7 @@ EXPERIMENTS = (
         figure="App. C.1.5, decay values",
         title="Jelly Bean World: how much is forgotten",
         plans=_plans(_decay_contenders, seeds=3),
-        figures=lambda results: _curves(results, "Jelly Bean World, decay of the transient network"),
+        figures=_decay_figures,
         claims=_decay_claims,
         expected="20 h",
         primary_metrics=(RATE,),

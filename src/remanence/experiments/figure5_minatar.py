@@ -17,6 +17,7 @@ from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import Continual, against_rivals, paper_tables
+from remanence.experiments.statements import FAVORABLE
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
 from remanence.report.panels.published import curves_with_published
@@ -125,7 +126,8 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 def _claims(results: Results) -> list[Claim]:
     """What §6.1 ("Results") says of MinAtar."""
-    return list(against_rivals(results, LAST100, "mean return").values())
+    plan = PLANS[results.preset]()
+    return list(against_rivals(results, LAST100, "mean return", plan, "favourable", FAVORABLE).values())
 
 
 EXPERIMENTS = (

@@ -12,6 +12,7 @@ import polars as pl
 from remanence.metrics import metric as metric_of
 from remanence.results.continual import of_run
 from remanence.results.published import Overlap, Published, overlaps, trailing_mean
+from remanence.results.statistics import UNBOUNDED
 from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 
@@ -85,6 +86,7 @@ def learning_curves(
     smooth: int = 1,
     per_window: int = 1,
     published: Published | None = None,
+    cumulative: bool = False,
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with Student's 90 % band: one color per contender, one dash per metric, a rule at each switch.
 
@@ -95,10 +97,11 @@ def learning_curves(
         smooth: a point is the mean of this many windows up to it.
         per_window: what a window counts for on the axis.
         published: the authors' curves of this panel.
+        cumulative: the sum since the beginning of a metric that is a mean per step.
     """
     y = y or metric_of(lines[0].metric).label
     names = results.contenders
-    rows = pl.concat(band_rows(results, name, line, smooth) for name in names for line in lines)
+    rows = pl.concat(band_rows(results, name, line, smooth, cumulative) for name in names for line in lines)
     rows = rows.with_columns(pl.col("window") * per_window)
     by_agent = alt.Color("contender:N", scale=colour_scale(names), legend=_legend("agent"))
     along = alt.X("window:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
@@ -237,13 +240,17 @@ def left_out(results: Results) -> list[str]:
     ]
 
 
-def band_rows(results: Results, contender: str, line: Line, smooth: int = 1) -> pl.DataFrame:
+def band_rows(results: Results, contender: str, line: Line, smooth: int = 1, cumulative: bool = False) -> pl.DataFrame:
     """The mean and the band of one contender's curve."""
     curves = trailing_mean(results.matrix(contender, line.metric), smooth)
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, windows = _binned(curves)
-        mean, low, high = student_band(binned, metric_of(line.metric).bounds)
+        bounds = metric_of(line.metric).bounds
+        if cumulative:
+            steps = int(windows[0]) * results.description.get("window", 1)
+            binned, bounds = steps * np.cumsum(binned, axis=1), UNBOUNDED
+        mean, low, high = student_band(binned, bounds)
         columns = {"window": windows, "mean": mean, "low": low, "high": high}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.name))

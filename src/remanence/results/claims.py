@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -111,13 +111,21 @@ def lower(results: Results, winner: str, loser: str, per_seed: dict[str, np.ndar
     missing = [name for name in (winner, loser) if name not in per_seed]
     if missing:
         return Finding(NOT_RUN, f"{', '.join(missing)} did not run")
-    seeds = {name: results.sound_seeds(name) for name in (winner, loser)}
-    shared = sorted(set(seeds[winner]) & set(seeds[loser]))
-    left, right = (np.array([per_seed[name][seeds[name].index(seed)] for seed in shared]) for name in (winner, loser))
+    left, right = paired(results, winner, loser, per_seed)
     finding = is_below(left, right, f"{what}: {winner} − {loser}")
     left_out = sorted({*results.diverged(winner), *results.diverged(loser)})
     suffix = f" ({len(left_out)} seeds left out: an agent diverged)" if left_out else ""
     return replace(finding, evidence=finding.evidence + suffix)
+
+
+def paired(
+    results: Results, left: str, right: str, per_seed: Mapping[str, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
+    """The values of two contenders, [sound seeds] each, for the seeds in which neither diverged."""
+    seeds = {name: results.sound_seeds(name) for name in (left, right)}
+    shared = sorted(set(seeds[left]) & set(seeds[right]))
+    one, other = (np.array([per_seed[name][seeds[name].index(seed)] for seed in shared]) for name in (left, right))
+    return one, other
 
 
 def judged(findings: Sequence[Finding]) -> list[Finding]:

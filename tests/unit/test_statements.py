@@ -11,7 +11,8 @@ from made_up import made_up_run, made_up_sweep, scattered, with_curves
 from remanence.experiments import REGISTRY, figure4, figure5_jellybean
 from remanence.experiments.appendix_task_diameter import DIAMETERS, SWITCHES, cells
 from remanence.experiments.figure4 import DECAYS, INTERVALS, PUBLISHED, cell_name
-from remanence.experiments.figure5_jellybean import ABLATION_STEP_SIZES, mostly_groups
+from remanence.experiments.figure5_jellybean import ABLATION_STEP_SIZES
+from remanence.experiments.jellybean_claims import mostly_groups
 from remanence.experiments.statements import slower_permanent, sweep_claims, weights
 from remanence.report.figures import Line, learning_curves
 from remanence.results.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, TOO_FEW, UNDECIDED, Claim

@@ -16,23 +16,20 @@ from remanence.agents.networks import Dense, Flatten, Layer, Relu
 from remanence.core.types import Steps
 from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
-from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, paper_tables
-from remanence.experiments.statements import LARGE, not_below, weights
+from remanence.experiments.deep import DECAYS, Continual, Field, paper_tables
+from remanence.experiments.jellybean_claims import RATE, capacity_claims, decay_claims, main_claims
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
 from remanence.report.panels.published import curves_with_published
-from remanence.results.claims import NOT_RUN, Claim, Finding, claim, is_below, is_negative, lower, paired
+from remanence.results.claims import Claim
 from remanence.results.published import Published
 from remanence.results.store import Results
-from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import Stream, cyclic
 from remanence.worlds.jellybean import JellyBean, preset
-from remanence.worlds.jellybean.groups import share_in_groups
 from remanence.worlds.jellybean.hosted import JellyBeanWorld
 from remanence.worlds.jellybean.pictures import walk_to_the_nearest
 
-RATE = "reward_rate"
 COLLECTED = "collected_"  # + kind of item: number collected since the beginning
 REWARDS = np.array([[2.0, 0.1, -1.0], [-1.0, 0.1, 2.0]], np.float32)  # blue, green, red in the two tasks
 SWITCH, SEGMENTS, WINDOW = 150_000, 14, 10_000
@@ -197,140 +194,16 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     }
 
 
-def _claims(results: Results) -> list[Claim]:
-    """The claims of §6.1 ("Results") about Jelly Bean World."""
-    early = {name: _after_switches(results, name) for name in results.contenders if results.switches}
-    plan = _plans(_main_contenders)[results.preset]()
-    rivals = against_rivals(results, RATE, "reward per step", plan, "large", LARGE)
-    drops = {
-        "dqn-drops": "DQN",
-        "multihead-drops": "DQN-multihead",
-        "large-buffer-drops": "DQN-large-buffer",
-    }
-    return [
-        rivals["pt-best"],
-        rivals["boost"],
-        *(claim(one, f"{name}'s performance drops over time", _drop(results, name)) for one, name in drops.items()),
-        claim("pt-keeps", "PT-DQN's performance does not drop over time", _no_drop(results, "PT-DQN")),
-        claim(
-            "dqn-slow",
-            "DQN needs many samples to overcome the bias in its estimates: in the first fifth of a task it earns less than PT-DQN",
-            lower(results, "DQN", "PT-DQN", early, "reward per step soon after a switch"),
-        ),
-        rivals["multihead-poor"],
-        rivals["multihead-upper-bound"],
-        rivals["large-buffer-detrimental"],
-        rivals["same-weights"],
-        claim(
-            "groups-of-items",
-            "three to four items of a kind form a group: more than half of the blue and red items lie in such groups",
-            mostly_groups(share_in_groups(_rules(results))),
-        ),
-    ]
-
-
-def mostly_groups(shares: np.ndarray) -> Finding:
-    """Whether most items lie in groups of three or four. Args: shares: [worlds] of the items."""
-    label = f"share of items in groups of three or four in {len(shares)} worlds, {shares.mean():.2f}: 0.5 − share"
-    return is_negative(0.5 - shares, label)
-
-
 def _rules(results: Results) -> JellyBean:
     return preset(PAPER if results.preset == PAPER else RELEASED)
 
 
-def _after_switches(results: Results, name: str) -> np.ndarray:
-    """[seeds] mean rate in the first fifth of the windows after a switch."""
-    curves, length = results.matrix(name, RATE), results.segment_length
-    return curves.reshape(len(curves), -1, length)[:, 1:, : max(1, length // 5)].mean(axis=(1, 2))
-
-
-def _drop(results: Results, name: str) -> Finding:
-    """Whether reward in the last two tasks (one of each kind) is below that in tasks 3 and 4; tasks 1 and 2 are left out as
-    initial learning."""
-    early_and_late = _early_and_late(results, name)
-    if early_and_late is None:
-        return Finding(NOT_RUN, f"{name} did not run for six tasks")
-    early, late = early_and_late
-    return is_below(late, early, f"{name}: last two tasks − tasks 3 and 4")
-
-
-def _no_drop(results: Results, name: str) -> Finding:
-    """Whether reward in the last two tasks is at most a margin below that in tasks 3 and 4."""
-    early_and_late = _early_and_late(results, name)
-    if early_and_late is None:
-        return Finding(NOT_RUN, f"{name} did not run for six tasks")
-    early, late = early_and_late
-    return not_below(late, early, f"{name}: tasks 3 and 4 − last two tasks")
-
-
-def _early_and_late(results: Results, name: str) -> tuple[np.ndarray, np.ndarray] | None:
-    """Each [seeds]: reward per step in tasks 3 and 4, and in the last two."""
-    if name not in results.contenders or len(results.description["stream"]["order"]) < 6:
-        return None
-    tasks = _per_task(results, name)
-    return tasks[:, 2:4].mean(axis=1), tasks[:, -2:].mean(axis=1)
-
-
-def _per_task(results: Results, name: str) -> np.ndarray:
-    """[seeds, tasks] reward per step."""
-    curves = results.matrix(name, RATE)
-    return curves.reshape(len(curves), -1, results.segment_length).mean(axis=2)
-
-
-def _decay_claims(results: Results) -> list[Claim]:
-    aucs = {name: auc(results, name, RATE) for name in results.contenders}
-    return [
-        claim(
-            "every-decay-beats-dqn",
-            "all choices of λ resulted in a better performance than DQN",
-            *(lower(results, "DQN", f"PT-DQN λ={decay:g}", aucs, "reward per step") for decay in DECAYS),
-        )
-    ]
+def _claims(results: Results) -> list[Claim]:
+    return main_claims(results, _plans(_main_contenders)[results.preset](), _rules(results))
 
 
 def _capacity_claims(results: Results) -> list[Claim]:
-    """The observations of App. C.3."""
-    plan = _plans(_capacity_contenders)[results.preset]()
-    aucs = {name: auc(results, name, RATE) for name in results.contenders}
-    first = {name: _per_task(results, name)[:, 0] for name in results.contenders}
-    return [
-        claim(
-            "same-network",
-            "with the same network in all parts, PT-DQN performs better than DQN",
-            lower(results, "DQN", "PT-DQN-1x", aucs, "reward per step"),
-        ),
-        claim(
-            "same-weights",
-            "PT-DQN also performs better than a DQN with as many weights",
-            lower(results, "DQN-2x", "PT-DQN-1x", aucs, "reward per step"),
-        ),
-        claim(
-            "twice-the-weights",
-            "with the same network in all parts, PT-DQN has twice as many weights as DQN",
-            weights(plan, "PT-DQN-1x", "DQN", times=2),
-        ),
-        claim("equal-weights", "DQN-2x has as many weights as PT-DQN-1x", weights(plan, "DQN-2x", "PT-DQN-1x")),
-        claim(
-            "2x-starts-slowly",
-            "DQN-2x starts off learning slowly: in the first task it earns less than PT-DQN-1x",
-            lower(results, "DQN-2x", "PT-DQN-1x", first, "reward per step in the first task"),
-        ),
-        claim(
-            "2x-catches-up",
-            "DQN-2x catches up with PT-DQN-1x after seeing enough data: in the last two tasks it earns as much",
-            _catches_up(results, "DQN-2x", "PT-DQN-1x"),
-        ),
-        claim("2x-keeps", "DQN-2x continues without any drop in performance", _no_drop(results, "DQN-2x")),
-    ]
-
-
-def _catches_up(results: Results, name: str, rival: str) -> Finding:
-    """Whether an agent earns at most a margin less than another in the last two tasks."""
-    if not {name, rival} <= set(results.contenders) or len(results.description["stream"]["order"]) < 2:
-        return Finding(NOT_RUN, f"{name} and {rival} did not run for two tasks")
-    ends = {one: _per_task(results, one)[:, -2:].mean(axis=1) for one in (name, rival)}
-    return not_below(*paired(results, name, rival, ends), f"last two tasks: {rival} − {name}")
+    return capacity_claims(results, _plans(_capacity_contenders)[results.preset]())
 
 
 REMARKS = (
@@ -372,7 +245,7 @@ EXPERIMENTS = (
         title="Jelly Bean World: how much is forgotten",
         plans=_plans(_decay_contenders, seeds=3),
         figures=_decay_figures,
-        claims=_decay_claims,
+        claims=decay_claims,
         expected="20 h",
         primary_metrics=(RATE,),
         reference=RELEASED,

@@ -355,7 +355,7 @@ class DeepLearner:
         return with_task_obs(agent, self.values, self.problem, self.behaviour, self.heads, self.parts.outputs)
 
     def _native_agent(self, consolidate_every: ConsolidateEvery) -> Agent:
-        from remanence.agents.native.compiling import one_at_a_time
+        from remanence.core.native.compiling import one_at_a_time
 
         with one_at_a_time():
             from remanence.agents.native.learner import make_native  # compiles the kernels

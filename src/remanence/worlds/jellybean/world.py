@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.worlds.jellybean import directory
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean
@@ -118,6 +119,10 @@ class JellyBeanWorlds:
                 raise UserError("agents cannot go farther than 2³¹ cells or steps: start a new world")
             self._memory = memories.with_room(self._memory, rules, status != DONE)
             self._make_terrain(np.flatnonzero(status == NO_TERRAIN).tolist(), rules.iterations)
+
+    def publish(self, number: int) -> None:
+        """Lets the handler in `direct.py` step this map, which has one lane."""
+        directory.publish(number, self.rules, self._memory, self._sight)
 
     def _make_terrain(self, lanes: list[int], iterations: int) -> None:
         """Generates the terrain these lanes wait for."""

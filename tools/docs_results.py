@@ -41,7 +41,7 @@ def main(runs: Path) -> None:
     ]
     sections: list[str] = []
     for name, one in REGISTRY.items():
-        claims = one.claims(found[name]) if name in found else []
+        claims = one.judge(found[name]) if name in found else []
         verdict = (counts(claims) if claims else "nothing to decide") if name in found else said[name].status
         link = f"[{verdict}](#{anchor(name)})" if claims else verdict
         thumbnail = picture(pictures[name][0], one.title, "thumbnail") if pictures.get(name) else ""
@@ -76,7 +76,7 @@ def full_run(experiment: Experiment, runs: Path) -> Results | None:
 def draw(experiment: Experiment, results: Results) -> Iterator[str]:
     """Writes the figures to show; returns their file names."""
     charts = {name: chart for name, chart in experiment.figures(results).items() if name in SHOWN}
-    about = Section(experiment.name, experiment.title, experiment.figure, results, charts, (), (), ())
+    about = Section(experiment.name, experiment.title, experiment.figure, results, charts, (), (), (), "")
     with tempfile.TemporaryDirectory() as report:
         write_report([about], Path(report))
         (ROOT / "docs" / FIGURES).mkdir(parents=True, exist_ok=True)

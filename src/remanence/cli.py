@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from remanence.experiments.base import Experiment
     from remanence.results.store import Results
     from remanence.runs.plan import Plan
+    from remanence.runs.provenance import Provenance
 
 TUNING_FROM = 1000
 
@@ -251,7 +252,7 @@ class Show:
 
 @dataclass(frozen=True)
 class Report:
-    """Write an HTML page with figures, tables and claims of all runs (the newest of each experiment)."""
+    """Write an HTML page with figures, tables and claims of all runs: of each experiment a full run, else the newest."""
 
     names: Positional[tuple[str, ...]] = ()
     """only these experiments"""
@@ -265,14 +266,12 @@ class Report:
         from remanence.report.page import Section, write_report
         from remanence.results.store import load
 
-        chosen = [get(name) for name in self.names] or list(REGISTRY.values())
         sections = []
-        for experiment in chosen:
+        for name in self.names or REGISTRY:
+            experiment = get(name)
             found = [load(path) for path in _runs_of(experiment, self.out)]
-            finished = [one for one in found if one.finished]
-            if finished:
-                # Prefer a run at the paper's size to a newer smoke test or variant.
-                results = min(finished, key=lambda one: one.preset != experiment.default_preset)
+            if finished := _full_first(experiment, [one for one in found if one.finished]):
+                (results, how), *others = finished
                 sections.append(
                     Section(
                         experiment.name,
@@ -280,9 +279,15 @@ class Report:
                         experiment.figure,
                         results,
                         {**experiment.figures(results), **continual_figure(experiment, results)},
-                        experiment.claims(results),
+                        experiment.judge(results),
                         experiment.primary_metrics,
                         experiment.remarks,
+                        how.command(name, results.preset, experiment.sweep_of),
+                        how.text,
+                        [
+                            f"{one.path}: preset {one.preset}, {len(one.seeds)} seeds, {about.text or 'full run'}"
+                            for one, about in others
+                        ],
                     )
                 )
         if not sections:
@@ -420,6 +425,15 @@ def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
     if experiment.sweep_of:
         return find_runs(out / "sweep", experiment.sweep_of)
     return find_runs(out, experiment.run_of or experiment.name)
+
+
+def _full_first(experiment: Experiment, found: Sequence[Results]) -> list[tuple[Results, Provenance]]:
+    """Runs (the newest first) in the order of their worth: full ones, those with another number of seeds, then all others.
+
+    Among equals the default preset comes first, then more seeds. So a small later try never hides a full run.
+    """
+    runs = [(one, experiment.provenance(one)) for one in found]
+    return sorted(runs, key=lambda run: (run[1].rank, run[0].preset != experiment.default_preset, -len(run[0].seeds)))
 
 
 def _sweep_stage(

@@ -9,6 +9,7 @@ episode has ended. So a record holds no NaN, except of lanes that were stopped.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 
@@ -22,14 +23,23 @@ class Metric:
     """None where neither direction is better"""
     label: str
     """on an axis"""
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    """values outside of these are impossible: intervals and bands do not leave them"""
 
+
+NOT_NEGATIVE = (0.0, math.inf)
 
 _ERROR_OF = "root mean squared value error on the current task"
 METRICS: dict[str, Metric] = {
     one.name: one
     for one in (
         Metric(
-            "rmsve_current", f"{_ERROR_OF}, weighted as in the paper's figure", "value", False, "RMSVE, current task"
+            "rmsve_current",
+            f"{_ERROR_OF}, weighted as in the paper's figure",
+            "value",
+            False,
+            "RMSVE, current task",
+            NOT_NEGATIVE,
         ),
         Metric(
             "rmsve_current_unweighted",
@@ -37,6 +47,7 @@ METRICS: dict[str, Metric] = {
             "value",
             False,
             "RMSVE, current task, unweighted",
+            NOT_NEGATIVE,
         ),
         Metric(
             "rmsve_others",
@@ -44,6 +55,7 @@ METRICS: dict[str, Metric] = {
             "value",
             False,
             "RMSVE, other tasks",
+            NOT_NEGATIVE,
         ),
         Metric(
             "mse_others",
@@ -51,8 +63,9 @@ METRICS: dict[str, Metric] = {
             "value²",
             False,
             "MSE, other tasks",
+            NOT_NEGATIVE,
         ),
-        Metric("mse", "mean squared value error", "value²", False, "MSE"),
+        Metric("mse", "mean squared value error", "value²", False, "MSE", NOT_NEGATIVE),
         Metric(
             "return",
             "undiscounted return of the episode, or the mean over the episodes that ended in the window",
@@ -77,15 +90,23 @@ METRICS: dict[str, Metric] = {
         ),
         Metric("regret", "optimal value of the start state minus the discounted return", "reward", False, "regret"),
         Metric("reward_rate", "reward per step of the window", "reward per step", True, "reward per step"),
-        Metric("steps", "number of steps of the episode", "steps", False, "steps per episode"),
+        Metric("steps", "number of steps of the episode", "steps", False, "steps per episode", NOT_NEGATIVE),
         Metric(
             "episode_length",
             "number of steps of the episode, or the mean over the episodes that ended in the window",
             "steps",
             None,
             "steps per episode",
+            NOT_NEGATIVE,
         ),
-        Metric("episodes", "number of episodes that ended in the window", "episodes", None, "episodes per window"),
+        Metric(
+            "episodes",
+            "number of episodes that ended in the window",
+            "episodes",
+            None,
+            "episodes per window",
+            NOT_NEGATIVE,
+        ),
         Metric("task", "index of the task at the end of the window", "", None, "task"),
         Metric("game", "index of the game at the end of the window", "", None, "game"),
         Metric(
@@ -97,9 +118,16 @@ METRICS: dict[str, Metric] = {
 FAMILIES: dict[str, Metric] = {
     one.name: one
     for one in (
-        Metric("collected_", "number of items of a kind collected since the start", "items", None, "items collected"),
-        Metric("rmsve_", "root mean squared value error", "value", False, "value error (RMSVE)"),
-        Metric("mse_", "mean squared value error", "value²", False, "value error (MSE)"),
+        Metric(
+            "collected_",
+            "number of items of a kind collected since the start",
+            "items",
+            None,
+            "items collected",
+            NOT_NEGATIVE,
+        ),
+        Metric("rmsve_", "root mean squared value error", "value", False, "value error (RMSVE)", NOT_NEGATIVE),
+        Metric("mse_", "mean squared value error", "value²", False, "value error (MSE)", NOT_NEGATIVE),
     )
 }
 """metrics that share a prefix; what follows the prefix says which one it is"""

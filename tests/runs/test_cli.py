@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.experiments import REGISTRY, prediction
 from remanence.metrics import METRICS
-from remanence.results.claims import NOT_RUN
+from remanence.report.numbers import PLUS_MINUS
 from remanence.results.store import load
 
 SMOKE = ("--preset", "smoke")
@@ -54,7 +55,8 @@ def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureF
         assert len(facts["metrics"][metric]["first"]) == 3
     assert {"id", "text", "verdict", "evidence"} == set(result["claims"][0])
     assert [one["id"] for one in result["claims"]] == [one.id for one in prediction.claims(load(_run(runs)))]
-    assert NOT_RUN not in {one["verdict"] for one in result["claims"]}
+    assert {one["verdict"] for one in result["claims"]} == {"shortened run"}  # a trial is never judged
+    assert all("relative difference" in one["evidence"] for one in result["claims"])
     assert "already done" in printed.err
 
 
@@ -117,13 +119,31 @@ def test_report_is_self_contained(runs: Path, tmp_path: Path) -> None:
         assert (tmp_path / "page" / f"{name}.pdf").read_bytes().startswith(b"%PDF")
         assert "<svg" in (tmp_path / "page" / f"{name}.svg").read_text()
     assert "remanence run figure2/tabular --preset smoke --seeds 3" in page
+    assert "Discrete grid, tabular <span class=changed>shortened run: preset smoke</span></h2>" in page
+    assert "shortened run: preset smoke" in (tmp_path / "page" / "figure2-tabular-curves.svg").read_text()
+    assert page.count(PLUS_MINUS) == sum(
+        not REGISTRY[name].sweep_of for name in drawn
+    )  # beside every table with numbers
+
+
+def test_report_lists_runs_that_it_does_not_show(runs: Path, tmp_path: Path) -> None:
+    """A later and smaller run of the same preset does not replace the one before."""
+    shutil.copytree(runs / "figure2/tabular", tmp_path / "runs/figure2/tabular")
+    shorter = ("--segments", "2", "--set", "TD.lr=0.25")
+    assert remanence("run", "figure2/tabular", *SMOKE, *shorter, "--out", tmp_path / "runs") == 0
+    assert remanence("report", "figure2/tabular", "--out", tmp_path / "runs", "--to", tmp_path / "page") == 0
+    shown, _, others = (tmp_path / "page" / "index.html").read_text().partition("Other runs of this experiment")
+    assert "shortened run: preset smoke</span>" in shown
+    assert "preset smoke, 3 seeds, shortened run: preset smoke, 2 of 3 tasks, TD.lr=0.25" in others
 
 
 def test_show_before_and_after_a_run(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert remanence("show", "figure2/tabular", "--out", tmp_path) == 0
     assert "Not run yet" in capsys.readouterr().out
     assert remanence("show", "figure2/tabular", "--out", runs) == 0
-    assert "PT-TD" in capsys.readouterr().out
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "preset smoke, 3 seeds; shortened run: preset smoke" in shown
+    assert shown.count(PLUS_MINUS) == 2
     assert remanence("show", next((runs / "figure2/tabular").iterdir()), "--json") == 0
     assert json.loads(capsys.readouterr().out)["experiment"] == "figure2/tabular"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -14,10 +15,11 @@ from remanence.core.errors import UserError
 from remanence.experiments import figure3, prediction
 from remanence.metrics import METRICS
 from remanence.report.figures import Line, learning_curves
+from remanence.report.tables import _mean_curve
 from remanence.results import claims
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
-from remanence.results.summary import auc, segment_ends, summarise
+from remanence.results.summary import at_switches, auc, segment_ends, summarise
 
 SEGMENT_LENGTH = 2
 
@@ -83,7 +85,7 @@ def test_summary_by_hand(toy: Results) -> None:
     facts = summarise(toy)["A"]["metrics"]["error"]
     assert facts["auc_mean"] == 3.25
     assert facts["auc_se"] == pytest.approx(0.75)  # σ = 1.5/√2, divided by √2
-    assert facts["auc_interval"] == pytest.approx([3.25 - 1.645 * 0.75, 3.25 + 1.645 * 0.75])
+    assert facts["auc_interval"] == pytest.approx([3.25 - 6.3138 * 0.75, 3.25 + 6.3138 * 0.75], abs=1e-4)
     assert facts["first"] == [4.0, 4.0]
     assert facts["last"] == [3.0, 2.0]
     first, last = segment_ends(toy, "B", "error")
@@ -104,9 +106,10 @@ def test_diverged_lane_is_named_and_left_out(tmp_path: Path) -> None:
     assert summarise(results)["A"]["metrics"]["error"]["auc_mean"] == 2.5
     areas = {name: auc(results, name, "error") for name in ("A", "B")}
     finding = claims.lower(results, "A", "B", areas, "AUC")
-    assert finding.verdict == claims.UNDECIDED
+    assert finding.verdict == claims.TOO_FEW
     assert finding.evidence == (
-        "AUC: A − B = -1.0000 (one seed gives no interval) (1 seeds left out: an agent diverged)"
+        "AUC: A − B = -1.0000, n = 1, relative difference -28.6 %, probability of improvement 1.00 "
+        "(1 seeds left out: an agent diverged)"
     )
     json.dumps(summarise(results), allow_nan=False)  # one seed left: no interval, and still valid JSON
 
@@ -123,10 +126,11 @@ def test_all_lanes_diverged_gives_no_number(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sample", "verdict"),
     [
-        ([-1.0, -1.1, -0.9], claims.REPRODUCED),
-        ([1.0, 1.1, 0.9], claims.NOT_REPRODUCED),
-        ([-1.0, 1.0, 0.1], claims.UNDECIDED),
-        ([-1.0], claims.UNDECIDED),
+        ([-1.0, -1.1, -0.9, -1.0, -1.0], claims.REPRODUCED),
+        ([1.0, 1.1, 0.9, 1.0, 1.0], claims.NOT_REPRODUCED),
+        ([-1.0, 1.0, 0.1, 0.2, -0.1], claims.UNDECIDED),
+        ([-1.0, -1.1, -0.9, -1.0], claims.TOO_FEW),
+        ([-1.0], claims.TOO_FEW),
         ([], claims.NOT_RUN),
     ],
 )
@@ -146,9 +150,11 @@ def test_a_claim_needs_all_its_findings() -> None:
 
 def test_differences_are_paired_by_seed(toy: Results) -> None:
     areas = {name: auc(toy, name, "error") for name in ("A", "B")}
-    finding = claims.lower(toy, "A", "B", areas, "AUC")  # (2.5 − 3.5, 4 − 6), standard error 0.5
-    assert finding == claims.Finding(claims.REPRODUCED, "AUC: A − B = -1.5000 [-2.3225, -0.6775], n = 2")
-    assert claims.lower(toy, "B", "A", areas, "AUC").verdict == claims.NOT_REPRODUCED
+    finding = claims.lower(toy, "A", "B", areas, "AUC")  # (2.5 − 3.5, 4 − 6), standard error 0.5, t = 6.3138
+    assert finding == claims.Finding(
+        claims.TOO_FEW,
+        "AUC: A − B = -1.5000 [-4.6569, +1.6569], n = 2, relative difference -31.6 %, probability of improvement 1.00",
+    )
     assert claims.lower(toy, "A", "C", areas, "AUC") == claims.Finding(claims.NOT_RUN, "C did not run")
 
 
@@ -182,9 +188,12 @@ def verdicts(found: list[claims.Claim]) -> dict[str, str]:
     return {one.id: one.verdict for one in found}
 
 
-# Errors of two seeds in two segments of two episodes, the second seed a little worse.
-LOW, MIDDLE, HIGH = ([[first, last] * 2, [first + 0.01, last + 0.01] * 2] for first, last in ((1, 1), (3, 2), (5, 4)))
-GROWING = [[1.0, 3.0] * 2, [1.01, 3.01] * 2]
+def seeds_of(first: float, last: float, seeds: int = 5) -> list[list[float]]:
+    """Five seeds, two segments of two episodes, each seed a little above the one before."""
+    return [[first + 0.01 * seed, last + 0.01 * seed] * 2 for seed in range(seeds)]
+
+
+LOW, MIDDLE, HIGH, GROWING = seeds_of(1, 1), seeds_of(3, 2), seeds_of(5, 4), seeds_of(1.0, 3.0)
 
 
 def test_verdicts_on_a_prediction_panel() -> None:
@@ -218,23 +227,23 @@ def test_verdicts_on_a_prediction_panel() -> None:
 
 def test_verdicts_on_a_control_panel() -> None:
     """Returns: more is better. PT-Q is at its final level at once, the others when the segment is over."""
-    falling = {"Q": [[1.0, 3.0] * 2, [1.1, 3.1] * 2], "Q-reset": [[0.0, 4.0] * 2, [0.1, 4.1] * 2]}
-    returns = {**falling, "PT-Q": [[5.0, 5.0] * 2, [5.1, 5.1] * 2]}
-    found = verdicts(figure3.control_claims(run_of(discounted_return=returns), recovery_in="discounted_return"))
+    rising = {"Q": seeds_of(1.0, 3.0), "Q-reset": seeds_of(0.0, 4.0)}
+    returns = {**rising, "PT-Q": seeds_of(5.0, 5.0)}
+    found = verdicts(figure3.control_claims(run_of(discounted_return=returns)))
     assert found == {
         "pt-highest": claims.REPRODUCED,
         "reset-relearns": claims.REPRODUCED,
         "q-readjusts": claims.REPRODUCED,
         "pt-few-samples": claims.UNDECIDED,  # episodes to recover are counted in means of two: 2 for all
     }
-    worse = {**returns, "PT-Q": [[0.5, 0.5] * 2, [0.6, 0.6] * 2]}
-    found = verdicts(figure3.control_claims(run_of(discounted_return=worse), recovery_in="discounted_return"))
+    worse = {**returns, "PT-Q": seeds_of(0.5, 0.5)}
+    found = verdicts(figure3.control_claims(run_of(discounted_return=worse)))
     assert found["pt-highest"] == found["q-readjusts"] == claims.NOT_REPRODUCED
     assert found["reset-relearns"] == claims.REPRODUCED
 
 
 def test_learning_curves_show_means_bands_and_switches() -> None:
-    """Two seeds, four windows: means, mean ± 1.645 s/√2, a rule where the second segment begins, labels of the metric."""
+    """Two seeds, four windows: means, mean ± 6.314 s/√2 (Student's t), a rule where the second segment begins, labels."""
     results = run_of(**{"return": {"Q": [[1.0, 2, 3, 4], [3.0, 2, 5, 4]], "PT-Q": [[0.0] * 4] * 2}})
     drawn = learning_curves(results, [Line("return")], "title", "episode").to_dict()
     rules, band, curve = drawn["layer"]
@@ -247,9 +256,33 @@ def test_learning_curves_show_means_bands_and_switches() -> None:
     assert curve["encoding"]["color"]["scale"]["domain"] == ["Q", "PT-Q"]
     rows = [row for row in curve["data"]["values"] if row["contender"] == "Q"]
     assert [(row["window"], row["mean"]) for row in rows] == [(1, 2), (2, 2), (3, 4), (4, 4)]
-    np.testing.assert_allclose([row["high"] - row["mean"] for row in rows], [1.645, 0, 1.645, 0])
-    np.testing.assert_allclose([row["mean"] - row["low"] for row in rows], [1.645, 0, 1.645, 0])
+    np.testing.assert_allclose([row["high"] - row["mean"] for row in rows], [6.313752, 0, 6.313752, 0])
+    np.testing.assert_allclose([row["mean"] - row["low"] for row in rows], [6.313752, 0, 6.313752, 0])
     assert {row["measure"] for row in rows} == {METRICS["return"].label}
+
+
+def test_bands_of_an_error_do_not_go_below_zero() -> None:
+    results = run_of(rmsve_current={"TD": [[1.0] * 4, [2.0] * 4]})
+    rows = learning_curves(results, [Line("rmsve_current")], "title", "episode").to_dict()["layer"][2]["data"]["values"]
+    assert {(row["low"], row["mean"]) for row in rows} == {(0.0, 1.5)}
+    assert min(row["high"] for row in rows) > 4.6
+    assert summarise_auc(results) == [0.0, pytest.approx(4.6569, abs=1e-4)]
+
+
+def summarise_auc(results: Results) -> list[float]:
+    table = results.lanes.with_columns(samples_dropped=pl.lit(0))
+    described = {**results.description, "contenders": {"TD": {"hypers": {}}}}
+    found = dataclasses.replace(results, lanes=table, description=described)
+    return summarise(found)["TD"]["metrics"]["rmsve_current"]["auc_interval"]
+
+
+def test_drawn_orders_count_only_switches_to_another_task() -> None:
+    """Five seeds, tasks 0 0 1: the value of 9 after the switch that keeps the task counts nowhere."""
+    curves = {"TD": [[1.0, 2.0, 9.0, 3.0, 5.0, 4.0]] * 5}
+    results = run_of(rmsve_current=curves, task={"TD": [[0.0, 0, 0, 0, 1, 1]] * 5})
+    drawn = {**results.description, "stream": {**results.description["stream"], "order": [None] * 3}}
+    results = dataclasses.replace(results, description=drawn)
+    assert [one.tolist() for one in at_switches(results, "TD", "rmsve_current")] == [[3.0] * 5, [5.0] * 5, [4.0] * 5]
 
 
 def test_same_description_same_directory_other_description_another(tmp_path: Path) -> None:
@@ -298,3 +331,11 @@ def test_runs_are_found_newest_first(tmp_path: Path) -> None:
         RunDirectory(tmp_path, {**description("figure2/tabular"), "seeds": seeds}).open()
     assert len(find_runs(tmp_path, "figure2/tabular")) == 2
     assert find_runs(tmp_path, "figure2/linear") == []
+
+
+def test_progress_of_a_diverging_lane_is_drawn_without_it() -> None:
+    """Curves so far may hold NaN: the lane will count as diverged when it is finished."""
+    rows = [(lane, window, "error", value) for lane, value in ((0, 2.0), (1, np.nan)) for window in (1, 2)]
+    curves = pl.DataFrame(rows, schema=["lane", "window", "metric", "value"], orient="row")
+    assert _mean_curve(curves, ("error",)) == "error ▁▁ 2"
+    assert _mean_curve(curves.filter(pl.col("lane") == 1), ("error",)) == "error: no finite value yet"

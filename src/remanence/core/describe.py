@@ -80,6 +80,20 @@ def from_json(value: Any, kinds: Mapping[str, type]) -> Any:
     return value
 
 
+def typed(value: Any) -> str:
+    """A value of `to_json` as `parse` reads it from a command line; of a function only its name, which is not read."""
+    if isinstance(value, dict) and KIND in value:
+        arguments = ", ".join(f"{name}={_inside(one)}" for name, one in value.items() if name != KIND)
+        return f"{value[KIND]}({arguments})"
+    if isinstance(value, list):
+        return f"({', '.join(map(_inside, value))}{',' if len(value) == 1 else ''})"
+    return str(value.get("function", value)) if isinstance(value, dict) else str(value)
+
+
+def _inside(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else typed(value)
+
+
 def parse(text: str, kinds: Mapping[str, type]) -> Any:
     """A value as typed on a command line: a Python literal, or a call such as `Episodes(5)`; any other text stands for itself."""
     try:

@@ -28,7 +28,7 @@ from remanence.engine.lanes import Driver, Progress
 from remanence.engine.probes import value_maps
 from remanence.experiments.base import PAPER, SMOKE, Experiment
 from remanence.report.panels.diameter import diameter_panels
-from remanence.results.claims import NOT_RUN, Claim, Finding, claim, everywhere, is_negative, is_small
+from remanence.results.claims import NOT_RUN, Claim, Finding, claim, everywhere, is_below, is_same
 from remanence.results.directory import RunDirectory
 from remanence.results.schema import curve_rows
 from remanence.results.store import Results, load
@@ -293,23 +293,27 @@ def _claims(results: Results) -> list[Claim]:
     gap = {(e, n): aucs["TD", e, n] - aucs["PT-TD", e, n] for e in DIAMETERS for n in SWITCHES}
     findings = {
         "same-after-one-task": [
-            is_small(gap[e, few], SAME * float(aucs["TD", e, few].mean()), f"ε = {e:g}: TD − PT-TD") for e in DIAMETERS
+            is_same(
+                aucs["TD", e, few],
+                aucs["PT-TD", e, few],
+                SAME * float(aucs["TD", e, few].mean()),
+                f"ε = {e:g}: TD − PT-TD",
+            )
+            for e in DIAMETERS
         ],
         "gap-grows-with-switches": [
-            is_negative(gap[e, few] - gap[e, many], f"ε = {e:g}: gap after {few} − gap after {many}") for e in DIAMETERS
+            is_below(gap[e, few], gap[e, many], f"ε = {e:g}: gap after {few} − gap after {many}") for e in DIAMETERS
         ],
         "gap-grows-with-distance": [
-            is_negative(
-                gap[near, many] - gap[far, many], f"after {many} tasks: gap at ε = {near:g} − gap at ε = {far:g}"
-            )
+            is_below(gap[near, many], gap[far, many], f"after {many} tasks: gap at ε = {near:g} − gap at ε = {far:g}")
         ],
         "pt-is-lowest": [
-            is_negative(aucs["PT-TD", e, many] - aucs[other, e, many], f"ε = {e:g}, n = {many}: PT-TD − {other}")
+            is_below(aucs["PT-TD", e, many], aucs[other, e, many], f"ε = {e:g}, n = {many}: PT-TD − {other}")
             for e in DIAMETERS
             for other in ("TD", "TD-reset")
         ],
         "reset-is-worst": [
-            is_negative(aucs[other, e, n] - aucs["TD-reset", e, n], f"ε = {e:g}, n = {n}: {other} − TD-reset")
+            is_below(aucs[other, e, n], aucs["TD-reset", e, n], f"ε = {e:g}, n = {n}: {other} − TD-reset")
             for e in DIAMETERS
             for n in SWITCHES
             for other in ("TD", "PT-TD")

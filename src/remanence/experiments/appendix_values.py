@@ -16,7 +16,7 @@ from remanence.experiments.figure2 import EXPERIMENTS as PANELS
 from remanence.experiments.figure2 import GRID, SQUARE, TRUTH_EPISODES, corner_grid_stream
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS
 from remanence.report.panels.heatmaps import evolution, lattice
-from remanence.results.claims import Claim, claim, is_negative
+from remanence.results.claims import Claim, claim, is_below
 from remanence.results.store import Results
 from remanence.runs.plan import Plan, shrink
 from remanence.worlds.true_values import Truth, continuous_grid_truth, corner_grid_truth
@@ -97,13 +97,13 @@ def _evolution_claims(results: Results) -> list[Claim]:
         )
         beliefs[name] = rows.sort("lane", "point")["value"].to_numpy().reshape(len(lanes), -1)
     distance = {name: np.sqrt(((belief - common) ** 2).mean(axis=1)) for name, belief in beliefs.items() if belief.size}
-    paired = distance["PT-TD"] - distance["TD"] if len(distance) == 2 else np.empty(0)
+    ours, plain = (distance[name] if len(distance) == 2 else np.empty(0) for name in ("PT-TD", "TD"))
     return [
         claim(
             "permanent-keeps-common",
             "the permanent value function holds what all tasks have in common: at the end it is closer to the mean of the tasks' "
             "values than TD's estimate is",
-            is_negative(paired, "distance to the mean of the tasks' values: PT-TD's permanent part − TD"),
+            is_below(ours, plain, "distance to the mean of the tasks' values: PT-TD's permanent part − TD"),
         )
     ]
 

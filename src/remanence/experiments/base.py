@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import altair as alt
 from rich.console import Console
 
 from remanence.core.errors import unknown
-from remanence.results.claims import Claim
+from remanence.results.claims import CHANGED, SHORTENED, Claim, withheld
 from remanence.results.store import Results
 from remanence.runs.execution import Execution
 from remanence.runs.plan import Plan
+from remanence.runs.provenance import Provenance, provenance
 
 PAPER, RELEASED, SMOKE = "paper", "released", "smoke"
 
@@ -30,6 +31,7 @@ class Experiment:
     """functions that make the plan of each preset, the default one first"""
     figures: Callable[[Results], dict[str, alt.TopLevelMixin]]
     claims: Callable[[Results], list[Claim]]
+    """what the paper says, checked on a run as it is; `judge` takes into account how the run was changed"""
     expected: str
     """how long the paper preset takes on two cores"""
     primary_metrics: tuple[str, ...] = ()
@@ -55,3 +57,17 @@ class Experiment:
         if preset not in self.plans:
             raise unknown(f"preset of {self.name}", preset, self.plans)
         return self.plans[preset]()
+
+    def provenance(self, results: Results) -> Provenance:
+        """How a run differs from its preset."""
+        if results.preset not in self.plans:
+            return Provenance(changed=(f"preset {results.preset}, which {self.name} does not have",))
+        return provenance(results, self.plan(results.preset), trial=results.preset == SMOKE)
+
+    def judge(self, results: Results) -> list[Claim]:
+        """The claims with their verdicts; without, but with all numbers, where a run is shortened or its agents are changed."""
+        claims, how = self.claims(results), self.provenance(results)
+        if how.shortened or how.changed:
+            why = ", ".join((*how.shortened, *how.changed))
+            return withheld(claims, SHORTENED if how.shortened else CHANGED, why)
+        return [replace(one, evidence=f"{how.seeds}: {one.evidence}") for one in claims] if how.seeds else claims

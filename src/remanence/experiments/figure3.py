@@ -84,12 +84,12 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     return {"curves": curves, "policies": policy_maps(results, GRID)}
 
 
-def control_claims(results: Results, family: str = "Q", recovery_in: str = "regret") -> list[Claim]:
+def control_claims(results: Results, family: str = "Q") -> list[Claim]:
     """The claims of §5.2 ("Observations") about a control panel: the learner, its reset variant and PT."""
     plain, reset, ours = family, f"{family}-reset", f"PT-{family}"
     aucs = {name: auc(results, name, DISCOUNTED_RETURN) for name in results.contenders}
-    measured = of_run(results, recovery_in)
-    recovery = {name: metrics.recovery for name, metrics in measured.items() if metrics.recovery.size}
+    measured = of_run(results, DISCOUNTED_RETURN)
+    recovery = {name: metrics.recovery for name, metrics in measured.items()}
     early = {name: _first_episodes(results, name) for name in results.contenders if results.switches}
     less = partial(lower, results)
     return [

@@ -78,7 +78,7 @@ EXPERIMENTS = (
             SMOKE: lambda: shrink(_plan(), segments=3, segment_length=10, seeds=2),
         },
         figures=_figures,
-        claims=partial(control_claims, family="DQN", recovery_in=DISCOUNTED_RETURN),
+        claims=partial(control_claims, family="DQN"),
         expected="4 h",
         primary_metrics=(DISCOUNTED_RETURN,),
         remarks=(

@@ -19,7 +19,7 @@ from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.deep import DECAYS, Continual, Field, against_rivals, paper_tables
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
-from remanence.results.claims import Claim, Finding, claim, is_negative, lower
+from remanence.results.claims import Claim, Finding, claim, is_below, lower
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan, shrink
@@ -204,9 +204,7 @@ def _drop(results: Results, name: str) -> Finding:
         return Finding("not run", f"{name} did not run for six tasks")
     curves, length = results.matrix(name, RATE), results.segment_length
     tasks = curves.reshape(len(curves), -1, length).mean(axis=2)
-    return is_negative(
-        tasks[:, -2:].mean(axis=1) - tasks[:, 2:4].mean(axis=1), f"{name}: last two tasks − tasks 3 and 4"
-    )
+    return is_below(tasks[:, -2:].mean(axis=1), tasks[:, 2:4].mean(axis=1), f"{name}: last two tasks − tasks 3 and 4")
 
 
 def _decay_claims(results: Results) -> list[Claim]:

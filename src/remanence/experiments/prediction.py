@@ -12,9 +12,9 @@ from remanence.agents.configs import PTTD, TD
 from remanence.agents.linear import FeatureConfig
 from remanence.metrics import FAMILIES
 from remanence.report.figures import Line, learning_curves
-from remanence.results.claims import Claim, Finding, claim, is_negative, lower
+from remanence.results.claims import Claim, Finding, claim, is_below, lower
 from remanence.results.store import Results
-from remanence.results.summary import auc, segment_ends
+from remanence.results.summary import at_switches, auc
 from remanence.runs.plan import Contender
 from remanence.worlds.grids.corner import CORNER_TASKS
 
@@ -61,7 +61,7 @@ def claims(results: Results) -> list[Claim]:
     """The claims of §5.1 ("Observations") about a prediction panel."""
     names = results.contenders
     aucs = {metric: {name: auc(results, name, metric) for name in names} for metric in (CURRENT, OTHERS)}
-    first = {name: segment_ends(results, name, CURRENT)[0][:, 1:].mean(axis=1) for name in names if results.switches}
+    first = {name: at_switches(results, name, CURRENT)[1] for name in names if results.switches}
     less = partial(lower, results)
     return [
         claim(
@@ -89,8 +89,8 @@ def claims(results: Results) -> list[Claim]:
         claim(
             "td-forgets-within-task",
             "within a task, TD's error on the current task falls and its error on the other tasks rises",
-            _change_within_task(results, "TD", CURRENT, sign=+1.0),
-            _change_within_task(results, "TD", OTHERS, sign=-1.0),
+            _change_within_task(results, "TD", CURRENT, falls=True),
+            _change_within_task(results, "TD", OTHERS, falls=False),
         ),
         claim(
             "pt-starts-well",
@@ -102,18 +102,16 @@ def claims(results: Results) -> list[Claim]:
 
 def _jump_at_switches(results: Results, name: str) -> Finding:
     if name not in results.contenders or not results.switches:
-        return is_negative(np.empty(0), f"{name}: jump at switches")
-    first, last = segment_ends(results, name, CURRENT)
-    return is_negative((last[:, :-1] - first[:, 1:]).mean(axis=1), f"{name}: last before − first after a switch")
+        return is_below(np.empty(0), np.empty(0), f"{name}: jump at switches")
+    before, first, _ = at_switches(results, name, CURRENT)
+    return is_below(before, first, f"{name}: last before − first after a switch")
 
 
-def _change_within_task(results: Results, name: str, metric: str, sign: float) -> Finding:
-    """Whether the error falls (sign +1) or rises (sign −1) from the first to the last episode of a task.
-
-    The first task is left out: it is the initial learning.
-    """
+def _change_within_task(results: Results, name: str, metric: str, falls: bool) -> Finding:
+    """Whether the error falls or rises from the first to the last episode of a task that follows a switch."""
     if name not in results.contenders or not results.switches:
-        return is_negative(np.empty(0), f"{name}: change within a task")
-    first, last = segment_ends(results, name, metric)
-    label = f"{metric}: last − first episode of a task" if sign > 0 else f"{metric}: first − last episode of a task"
-    return is_negative(sign * (last[:, 1:] - first[:, 1:]).mean(axis=1), label)
+        return is_below(np.empty(0), np.empty(0), f"{name}: change within a task")
+    _, first, last = at_switches(results, name, metric)
+    if falls:
+        return is_below(last, first, f"{metric}: last − first episode of a task")
+    return is_below(first, last, f"{metric}: first − last episode of a task")

@@ -11,7 +11,7 @@ import polars as pl
 
 from remanence.metrics import metric as metric_of
 from remanence.results.continual import of_run
-from remanence.results.statistics import PAPER_Z
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 
 # Okabe and Ito's colors, safe for color-blind readers. A contender has the same color everywhere.
@@ -58,7 +58,7 @@ def learning_curves(
     smooth: int = 1,
     per_window: int = 1,
 ) -> alt.LayerChart | alt.FacetChart:
-    """Mean over seeds with the paper's 90 % band: one color per contender, one dash per metric, a rule at each switch.
+    """Mean over seeds with Student's 90 % band: one color per contender, one dash per metric, a rule at each switch.
 
     Args:
         y: label of the vertical axis; that of the first line's metric if not given.
@@ -106,14 +106,14 @@ def learning_curves(
     smoothed = f", each point is the mean of {smooth}" if smooth > 1 else ""
     change = "a new task is drawn" if None in results.description["stream"]["order"] else "the task changes"
     switches = f"; dashed rules: {change}" if results.switches else ""
-    subtitle = f"mean of {len(results.seeds)} seeds, 90 % bands{smoothed}{switches}"
+    subtitle = f"{seeds_and_bands(results, 'bands')}{smoothed}{switches}"
     return alt.layer(rules, band, curve).properties(
         width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *left_out(results)])
     )
 
 
 def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
-    """Jumpstart, recovery, forgetting and transfer of every contender, with the paper's 90 % intervals (docs/metrics.md)."""
+    """Jumpstart, recovery, forgetting and transfer of every contender, with Student's 90 % intervals (docs/metrics.md)."""
     meaning = {
         "jumpstart": f"first {results.unit} after a switch",
         "recovery": f"{results.unit}s to recover",
@@ -150,9 +150,15 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
             (interval + point).properties(width=165, height=26 * len(names), title=alt.TitleParams(what, fontSize=12))
         )
     title = alt.TitleParams(
-        f"Continual learning, measured by {metric_of(metric).label}", subtitle=["means over seeds with 90 % intervals"]
+        f"Continual learning, measured by {metric_of(metric).label}", subtitle=[seeds_and_bands(results)]
     )
     return alt.hconcat(*panels, spacing=18).properties(title=title)
+
+
+def seeds_and_bands(results: Results, drawn: str = "intervals") -> str:
+    """What points and bands of a figure are."""
+    seeds = len(results.seeds)
+    return f"mean of {seeds} seeds, 90 % {drawn} (Student's t)" if seeds > 1 else f"one seed, no {drawn}"
 
 
 def left_out(results: Results) -> list[str]:
@@ -168,10 +174,8 @@ def _band(results: Results, contender: str, line: Line, smooth: int) -> pl.DataF
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, windows = _binned(curves)
-        seeds = len(binned)
-        mean = binned.mean(axis=0)
-        margin = PAPER_Z * binned.std(axis=0, ddof=min(seeds - 1, 1)) / np.sqrt(seeds)
-        columns = {"window": windows, "mean": mean, "low": mean - margin, "high": mean + margin}
+        mean, low, high = student_band(binned, metric_of(line.metric).bounds)
+        columns = {"window": windows, "mean": mean, "low": low, "high": high}
     rounded = {name: np.round(np.asarray(column, np.float64), 6) for name, column in columns.items()}
     return pl.DataFrame(rounded).with_columns(contender=pl.lit(contender), measure=pl.lit(line.name))
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import altair as alt
+import numpy as np
 import vl_convert
 
 from remanence.metrics import metric as metric_of
-from remanence.results.claims import Claim
+from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
+from remanence.results.claims import MIN_SEEDS, Claim
 from remanence.results.store import Results
-from remanence.results.summary import summarise
+from remanence.results.summary import at_switches, summarise
 
 STATIC = ("svg", "png", "pdf")
 FONT = "Helvetica, Arial, sans-serif"
@@ -35,6 +37,12 @@ class Section:
     claims: Sequence[Claim]
     primary_metrics: Sequence[str]
     remarks: Sequence[str]
+    command: str
+    """the command that repeats the run"""
+    changed: str = ""
+    """how the run differs from its preset; empty for a full run"""
+    others: Sequence[str] = ()
+    """other runs of the experiment, which are not shown"""
 
     @property
     def anchor(self) -> str:
@@ -49,13 +57,13 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
         pictures = []
         for name, chart in section.charts.items():
             stem = f"{section.anchor}-{name}"
-            drawn = styled(chart)
+            drawn = styled(marked(chart, section.changed))
             for suffix in STATIC:
                 drawn.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
             specs[stem] = drawn.to_dict()
             pictures.append(stem)
         written.append(_section(section, pictures))
-    links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a></li>' for one in sections)
+    links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a>{_changed(one)}</li>' for one in sections)
     path = to / "index.html"
     path.write_text(_page(links, written, specs), encoding="utf-8")
     return path
@@ -73,9 +81,19 @@ def styled(chart: Any) -> Any:
     )
 
 
-def command(name: str, results: Results) -> str:
-    """The command that repeats a run."""
-    return f"remanence run {name} --preset {results.preset} --seeds {len(results.seeds)}"
+def marked(chart: Any, changed: str) -> Any:
+    """The same chart with a line below its title that says how the run differs from its preset."""
+    if not changed:
+        return chart
+    title = chart.to_dict()["title"] if chart.title is not alt.Undefined else ""
+    described = title if isinstance(title, dict) else {"text": title}
+    lines = described.get("subtitle", [])
+    subtitle = [changed, *(lines if isinstance(lines, list) else [lines])]
+    return chart.properties(title=alt.TitleParams(**{**described, "subtitle": subtitle}))
+
+
+def _changed(section: Section) -> str:
+    return f" <span class=changed>{html.escape(section.changed)}</span>" if section.changed else ""
 
 
 def _section(section: Section, pictures: list[str]) -> str:
@@ -87,10 +105,14 @@ def _section(section: Section, pictures: list[str]) -> str:
         for stem in pictures
     )
     remarks = "".join(f"<p>{html.escape(remark)}</p>" for remark in section.remarks)
-    repeat = f"<p>Repeat: <code>{html.escape(command(section.name, results))}</code></p>" + _description(results)
+    repeat = f"<p>Repeat: <code>{html.escape(section.command)}</code></p>" + _description(results)
+    if section.others:
+        others = "".join(f"<li>{html.escape(one)}</li>" for one in section.others)
+        repeat += f"<p>Other runs of this experiment, not shown:</p><ul>{others}</ul>"
     return (
-        f'<section id="{section.anchor}"><h2>{html.escape(section.title)}</h2>'
-        f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset}</p>"
+        f'<section id="{section.anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
+        f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset} · "
+        f"{len(results.seeds)} seeds</p>"
         f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
     )
 
@@ -100,18 +122,18 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     if not metrics:
         return ""
     head = "".join(f"<th colspan=3{_meaning(metric)}>{_with_unit(metric)}</th>" for metric in metrics)
-    subhead = "<th>AUC, mean ± s.e.</th><th>after a switch</th><th>before a switch</th>" * len(metrics)
+    subhead = "<th>AUC, mean ±</th><th>after a switch</th><th>end of a task</th>" * len(metrics)
     rows = []
     for name, summary in summarise(results).items():
         hypers = ", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items())
         diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
-        cells = "".join(_summary_cells(summary["metrics"][metric]) for metric in metrics)
+        cells = "".join(_summary_cells(results, name, metric, summary["metrics"][metric]) for metric in metrics)
         rows.append(f"<tr><td>{name}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return (
         f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyperparameters</th>{head}</tr><tr>{subhead}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
-        f"<p class=note>“After a switch” and “before a switch”: means over segments of the first and the last {results.unit}; "
-        "the first segment, which follows no switch, counts only in the second.</p>"
+        f"<p class=note>{PLUS_MINUS} “After a switch”: mean of the first {results.unit} after a switch to another task. "
+        f"“End of a task”: mean of the last {results.unit} of every segment.</p>"
     )
 
 
@@ -125,14 +147,14 @@ def _with_unit(metric: str) -> str:
     return f"{metric} ({unit})" if unit else metric
 
 
-def _summary_cells(summary: dict[str, Any]) -> str:
+def _summary_cells(results: Results, name: str, metric: str, summary: dict[str, Any]) -> str:
     if summary["auc_mean"] is None:
         return "<td>–</td><td>–</td><td>–</td>"
-    error = "" if summary["auc_se"] is None else f" ± {summary['auc_se']:.4f}"
-    after = summary["first"][1:]
-    first = f"{sum(after) / len(after):.4f}" if after else "–"
+    after = at_switches(results, name, metric)[1]
+    after = after[np.isfinite(after)]
+    first = f"{after.mean():.4f}" if after.size else "–"
     last = f"{sum(summary['last']) / len(summary['last']):.4f}"
-    return f"<td>{summary['auc_mean']:.4f}{error}</td><td>{first}</td><td>{last}</td>"
+    return f"<td>{with_margin(of_summary(summary), 4)}</td><td>{first}</td><td>{last}</td>"
 
 
 def _claims_table(claims: Sequence[Claim]) -> str:
@@ -140,13 +162,16 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         return ""
     rows = "".join(
         f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{one.verdict}</td>'
-        f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence)}</td></tr>"
+        f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence).replace('; ', ';<br>')}</td></tr>"
         for one in claims
     )
     return (
         "<table class=claims><thead><tr><th>verdict</th><th>claim of the paper</th><th>evidence</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table><p class=note>A claim is decided if the 90 % interval of the paired difference over "
-        "seeds lies on one side of 0.</p>"
+        f"<tbody>{rows}</tbody></table><p class=note>[low, high] is Student's 90 % interval of the paired differences over "
+        f"n seeds. A claim is decided if p ≤ 0.1 in Student's test, after Holm's correction where it makes several comparisons; "
+        f"never below {MIN_SEEDS} seeds, nor in a shortened or changed run. Relative difference: of the means, by the second one. "
+        "Probability of improvement: the share of seeds in which the difference is negative, as the claim says; ties count "
+        "half.</p>"
     )
 
 
@@ -196,6 +221,7 @@ th, td { text-align: left; padding: .28rem .7rem .28rem 0; vertical-align: top; 
 th { font-weight: 600; }
 .claims td:first-child { white-space: nowrap; }
 .good { color: #00704f; font-weight: 600; } .bad { color: #b03a00; font-weight: 600; } .open { color: #666; }
+.changed { color: #b03a00; font-size: .85rem; font-weight: 600; }
 code, pre { font-size: .85em; background: #f5f5f5; padding: .1em .3em; }
 pre { padding: .8em; overflow-x: auto; max-height: 24rem; }
 """

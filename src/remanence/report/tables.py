@@ -11,11 +11,12 @@ import numpy as np
 import polars as pl
 from rich.table import Table
 
+from remanence.core.describe import typed
 from remanence.metrics import lower_is_better
+from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.continual import of_run
 from remanence.results.directory import GroupDirectory
-from remanence.results.statistics import Estimate
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise, summarise_sweep
 
@@ -28,26 +29,15 @@ def configuration_table(configs: Mapping[str, Mapping[str, Any]]) -> Table:
     names = list(configs)
     table = Table("field", *names, box=None, header_style="bold")
     for field in dict.fromkeys(field for config in configs.values() for field in config):
-        table.add_row(field, *(_written(configs[name][field]) if field in configs[name] else "" for name in names))
+        table.add_row(field, *(typed(configs[name][field]) if field in configs[name] else "" for name in names))
     return table
-
-
-def _written(value: Any) -> str:
-    """A value of a configuration as it is typed: numbers, texts, None, and calls such as `Dense(64)`."""
-    if isinstance(value, dict) and "kind" in value:
-        arguments = ", ".join(f"{name}={_written(one)}" for name, one in value.items() if name != "kind")
-        return f"{value['kind']}({arguments})"
-    if isinstance(value, list):
-        return f"({', '.join(map(_written, value))}{',' if len(value) == 1 else ''})"
-    if isinstance(value, dict):
-        return str(value.get("function", value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
     """Area under the curve per contender, for the primary metrics."""
     metrics = results.first_metrics(primary_metrics)
-    table = Table("agent", "hyperparameters", *(f"{metric} (AUC)" for metric in metrics), box=None, header_style="bold")
+    columns = ("agent", "hyperparameters", *(f"{metric} (AUC)" for metric in metrics))
+    table = Table(*columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left")
     for name, values in summarise(results).items():
         hypers = _hypers(values["hypers"])
         agent = f"{name} [red]({len(values['diverged'])} diverged)[/red]" if values["diverged"] else name
@@ -59,9 +49,11 @@ def continual_table(results: Results, metric: str) -> Table:
     """Jumpstart, recovery, forgetting and transfer of every contender (docs/metrics.md)."""
     measured = {name: metrics.estimates() for name, metrics in of_run(results, metric).items()}
     columns = ("performance", "jumpstart", "recovery", "forgetting", "transfer")
-    table = Table(f"agent ({metric})", *columns, box=None, header_style="bold")
+    table = Table(
+        f"agent ({metric})", *columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left"
+    )
     for name, estimates in measured.items():
-        table.add_row(name, *(_estimate(estimates[column]) for column in columns))
+        table.add_row(name, *(with_margin(estimates[column], 3) for column in columns))
     return table
 
 
@@ -70,7 +62,8 @@ def sweep_table(
 ) -> Table:
     """The best three settings of each contender of a sweep, with their mean AUC and the paper's value."""
     metric = primary_metrics[0]
-    table = Table("setting", f"{metric} (AUC)", "in the paper" if paper_values else "", box=None, header_style="bold")
+    columns = ("setting", f"{metric} (AUC)", "in the paper" if paper_values else "")
+    table = Table(*columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left")
     summary = summarise_sweep(results)
     for name, settings in settings_of(results):
         settings_of_name = [(label, values) for label, values in summary.items() if label.startswith(f"{name} ")]
@@ -106,7 +99,9 @@ def _mean_curve(curves: pl.DataFrame, primary_metrics: Sequence[str]) -> str:
     """The first primary metric, up to the window all lanes have reached: drawn with blocks, and its last value."""
     measured = curves["metric"].unique(maintain_order=True).to_list()
     metric = next((one for one in primary_metrics if one in measured), measured[0])
-    rows = curves.filter(pl.col("metric") == metric)
+    rows = curves.filter((pl.col("metric") == metric) & pl.col("value").is_finite())
+    if not len(rows):
+        return f"{metric}: no finite value yet"
     reached = rows.group_by("lane").agg(pl.col("window").max())["window"].min()
     mean = (
         rows.filter(pl.col("window") <= reached).group_by("window").agg(pl.col("value").mean()).sort("window")["value"]
@@ -136,21 +131,11 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def _auc(values: dict) -> str:
-    if values["auc_mean"] is None:
-        return "–"
-    error = "" if values["auc_se"] is None else f" ± {values['auc_se']:.4f}"
-    return f"{values['auc_mean']:.4f}{error}"
+    return with_margin(of_summary(values), 4)
 
 
 def _hypers(hypers: Mapping[str, float]) -> str:
     return ", ".join(f"{key} {value:g}" for key, value in hypers.items())
-
-
-def _estimate(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "–"
-    margin = (estimate.high - estimate.low) / 2
-    return f"{estimate.mean:.3f} ± {margin:.3f}" if margin == margin else f"{estimate.mean:.3f}"
 
 
 def _rank(values: dict, metric: str) -> float:

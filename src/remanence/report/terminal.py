@@ -52,7 +52,7 @@ def as_json(experiment: Experiment, results: Results, seconds: float | None) -> 
         "preset": results.preset,
         "seeds": len(results.seeds),
         "contenders": summarise_sweep(results) if experiment.sweep_of else summarise(results),
-        "claims": [claim.to_json() for claim in experiment.claims(results)],
+        "claims": [claim.to_json() for claim in experiment.judge(results)],
         "seconds": seconds,
     }
 
@@ -60,14 +60,15 @@ def as_json(experiment: Experiment, results: Results, seconds: float | None) -> 
 def show_results(experiment: Experiment, results: Results) -> None:
     from remanence.report.tables import claims_table, continual_table, summary_table, sweep_table
 
-    print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds")
+    how = experiment.provenance(results).text
+    print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds{f'; {how}' if how else ''}")
     if experiment.sweep_of:
         print_rich(sweep_table(results, experiment.primary_metrics, experiment.paper_values))
     if results.metrics:
         print_rich(summary_table(results, experiment.primary_metrics))
         if len(results.contenders) <= MAX_IN_TABLE:
             print_rich(continual_table(results, _continual_metric(experiment, results)))
-    claims = experiment.claims(results)
+    claims = experiment.judge(results)
     if claims:
         print_rich(claims_table(claims))
 

@@ -2,81 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from remanence.metrics import lower_is_better
-from remanence.results.statistics import Estimate, normal_interval
+from remanence.metrics import metric as metric_of
+from remanence.results.statistics import UNBOUNDED, Bounds, Estimate, finite, mean_where, student_interval
 from remanence.results.store import Results
 
 WINDOW = 5  # episodes averaged before a single curve is compared with a level
-TOLERANCE = 0.1  # "recovered" is within this share of the segment's final level
+TOLERANCE = 0.1  # "recovered" is within this share of the level, or better
 RESET = "-reset"  # ends the name of a contender that is reset at each switch
 FINAL_SHARE = 0.1  # the final level is the mean of this last share of a segment
+RETURN, REGRET = "discounted_return", "regret"  # where both are measured, their sum is the optimum
+
+Levels = Mapping[int, float]  # task -> the level of recovery, the same for all contenders
 
 
 @dataclass(frozen=True)
 class ContinualMetrics:
-    """One value per seed, in the metric's unit, except `recovery`, which is in windows."""
+    """One value per seed, in the metric's unit, except `recovery`, which is in windows.
+
+    NaN for a seed in which nothing of the kind happened: no switch to another task, or no task that came back.
+    """
 
     performance: np.ndarray  # [seeds] mean over all windows, in the metric's direction
     jumpstart: np.ndarray  # [seeds] first window after a switch, mean over switches, in the metric's direction
-    recovery: np.ndarray  # [seeds] windows until within TOLERANCE of the segment's final level, mean over switches
+    recovery: np.ndarray  # [seeds] windows until within TOLERANCE of the level or better, mean over switches
     forgetting: np.ndarray  # [seeds] how much worse a task is when it comes back than when it was left; more is worse
     transfer: (
         np.ndarray | None
     )  # [seeds] how much better than the reset contender of its family in segments after a switch
+    bounds: Bounds = UNBOUNDED  # of the metric
+    segment_length: int = 0  # windows
 
     def estimates(self) -> dict[str, Estimate | None]:
-        """Means with the paper's interval; None for metrics this run cannot give."""
+        """Means over the seeds that have a value, with Student's 90 % interval; None for metrics this run cannot give."""
         measures = {
-            "performance": self.performance,
-            "jumpstart": self.jumpstart,
-            "recovery": self.recovery,
-            "forgetting": self.forgetting,
-            "transfer": self.transfer,
+            "performance": (self.performance, self.bounds),
+            "jumpstart": (self.jumpstart, self.bounds),
+            "recovery": (self.recovery, (0.0, float(self.segment_length))),
+            "forgetting": (self.forgetting, UNBOUNDED),
+            "transfer": (self.transfer, UNBOUNDED),
+        }
+        there = {
+            name: (np.empty(0) if values is None else values[np.isfinite(values)], bounds)
+            for name, (values, bounds) in measures.items()
         }
         return {
-            name: normal_interval(values) if values is not None and values.size and np.isfinite(values).all() else None
-            for name, values in measures.items()
+            name: student_interval(values, bounds=bounds) if values.size else None
+            for name, (values, bounds) in there.items()
         }
 
 
 def continual_metrics(
-    curves: np.ndarray, order: Sequence[int | None], lower: bool, baseline: np.ndarray | None
+    curves: np.ndarray,
+    order: Sequence[int] | np.ndarray,
+    lower: bool,
+    baseline: np.ndarray | None,
+    levels: Levels | None = None,
+    bounds: Bounds = UNBOUNDED,
 ) -> ContinualMetrics:
     """The metrics of one contender.
 
     Args:
         curves: [seeds, windows], segments of equal length.
-        order: [segments] the task of each segment.
+        order: [segments] the task of each segment, or [seeds, segments] where each seed has its own.
         lower: whether a lower value is better.
         baseline: [seeds, windows] the reset contender's curves for the same seeds.
+        levels: of recovery, by task; if there is only this contender, its final levels.
+        bounds: of the metric.
     """
-    by_segment = _by_segment(curves, len(order))
+    order = np.asarray(order)
+    tasks = np.broadcast_to(order, (len(curves), order.shape[-1]))
+    by_segment = _by_segment(curves, tasks.shape[1])
+    switched = np.diff(tasks, axis=1, prepend=tasks[:, :1]) != 0
     sign = -1.0 if lower else 1.0
+    levels = best_final_levels([(curves, tasks)], lower) if levels is None else levels
+    transfer = None
+    if baseline is not None:
+        gain = sign * (by_segment - _by_segment(baseline, tasks.shape[1]))
+        transfer = mean_where(gain.mean(axis=2), switched)
     return ContinualMetrics(
         performance=curves.mean(axis=1, dtype=np.float64),
-        jumpstart=by_segment[:, 1:, 0].mean(axis=1) if len(order) > 1 else np.empty(0),
-        recovery=_recovery(by_segment),
-        forgetting=_forgetting(sign * by_segment, order),
-        transfer=None if baseline is None else _transfer(sign * by_segment, sign * _by_segment(baseline, len(order))),
+        jumpstart=mean_where(by_segment[:, :, 0], switched),
+        recovery=mean_where(_recovery(by_segment, np.vectorize(levels.__getitem__)(tasks), sign), switched),
+        forgetting=_forgetting(sign * by_segment, tasks),
+        transfer=transfer,
+        bounds=bounds,
+        segment_length=by_segment.shape[2],
     )
 
 
 def of_run(results: Results, metric: str) -> dict[str, ContinualMetrics]:
     """The metrics of every contender; transfer where the reset contender of its family ran with the same seeds."""
-    order = results.description["stream"]["order"]
+    curves = {name: matrix for name in results.contenders if (matrix := results.matrix(name, metric)).size}
+    tasks = {name: results.tasks(name) for name in curves}
+    lower = lower_is_better(metric)
+    levels = best_final_levels([(curves[name], tasks[name]) for name in curves], lower)
+    levels = {**levels, **_optimum(results, metric, tasks)}
     measured = {}
-    for name in results.contenders:
-        curves = results.matrix(name, metric)
-        if not curves.size:
-            continue
+    for name in curves:
         baseline = results.matrix(reset, metric) if (reset := _reset_variant(results, name)) else None
-        measured[name] = continual_metrics(curves, order, lower_is_better(metric), baseline)
+        measured[name] = continual_metrics(curves[name], tasks[name], lower, baseline, levels, metric_of(metric).bounds)
     return measured
+
+
+def best_final_levels(contenders: Sequence[tuple[np.ndarray, np.ndarray]], lower: bool) -> dict[int, float]:
+    """For each task, the best of the contenders' final levels: means over seeds and segments of the end of a segment.
+
+    Args: contenders: for each, its curves [seeds, windows] and tasks [seeds, segments].
+    """
+    best: dict[int, float] = {}
+    for curves, tasks in contenders:
+        by_segment = _by_segment(curves, tasks.shape[1])
+        final = by_segment[:, :, -max(1, round(FINAL_SHARE * by_segment.shape[2])) :].mean(axis=2)
+        for task in np.unique(tasks).tolist():
+            level = float(final[tasks == task].mean())
+            best[task] = level if task not in best else min(best[task], level) if lower else max(best[task], level)
+    return best
+
+
+def _optimum(results: Results, metric: str, tasks: Mapping[str, np.ndarray]) -> dict[int, float]:
+    """Task -> the optimal value of the start, where it is measured: regret is this value minus the discounted return."""
+    if metric != RETURN or REGRET not in results.metrics:
+        return {}
+    found: dict[int, float] = {}
+    for name, of_segments in tasks.items():
+        best = results.matrix(name, RETURN).astype(np.float64) + results.matrix(name, REGRET)
+        by_segment = _by_segment(best, of_segments.shape[1]).mean(axis=2)
+        found |= {task: float(by_segment[of_segments == task].mean()) for task in np.unique(of_segments).tolist()}
+    return found
 
 
 def _reset_variant(results: Results, name: str) -> str | None:
@@ -91,34 +149,32 @@ def _reset_variant(results: Results, name: str) -> str | None:
 
 
 def _by_segment(curves: np.ndarray, segments: int) -> np.ndarray:
-    return curves.reshape(len(curves), segments, -1).astype(np.float64)
+    return finite(curves, "the curves").reshape(len(curves), segments, -1)
 
 
-def _recovery(by_segment: np.ndarray) -> np.ndarray:
-    if by_segment.shape[1] < 2:
-        return np.empty(0)
+def _recovery(by_segment: np.ndarray, levels: np.ndarray, sign: float) -> np.ndarray:
+    """[seeds, segments] windows until the mean of the last WINDOW ones reaches the level; the segment's length if it never does."""
     length = by_segment.shape[2]
-    final = by_segment[:, :, -max(1, round(FINAL_SHARE * length)) :].mean(axis=2, keepdims=True)
     width = min(WINDOW, length)
     padded = np.cumsum(np.concatenate([np.zeros((*by_segment.shape[:2], 1)), by_segment], axis=2), axis=2)
     smooth = (padded[:, :, width:] - padded[:, :, :-width]) / width  # [seeds, segments, length − width + 1]
-    near = np.abs(smooth - final) <= TOLERANCE * np.abs(final)
-    first = np.where(near.any(axis=2), near.argmax(axis=2) + width, length)
-    return first[:, 1:].mean(axis=1)
+    enough = sign * levels - TOLERANCE * np.abs(levels)
+    reached = sign * smooth >= enough[:, :, None]
+    return np.where(reached.any(axis=2), reached.argmax(axis=2) + width, length)
 
 
-def _forgetting(by_segment: np.ndarray, order: Sequence[int | None]) -> np.ndarray:
-    """Segments with task None are skipped: there, each seed draws its own tasks. In `by_segment`, more is better."""
-    left = {}
+def _forgetting(by_segment: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """[seeds] mean over returns of a task; NaN where none came back. In `by_segment`, more is better."""
+    losses = [_losses(curve, order) for curve, order in zip(by_segment, tasks.tolist(), strict=True)]
+    return np.array([float(np.mean(of_seed)) if of_seed else np.nan for of_seed in losses])
+
+
+def _losses(by_segment: np.ndarray, order: Sequence[int]) -> list[float]:
+    """For each return of a task after another one: its last window when it was left minus its first one now."""
+    left: dict[int, int] = {}
     losses = []
     for segment, task in enumerate(order):
-        if task is None:
-            continue
-        if task in left:
-            losses.append(by_segment[:, left[task], -1] - by_segment[:, segment, 0])
+        if left.get(task, segment - 1) < segment - 1:
+            losses.append(float(by_segment[left[task], -1] - by_segment[segment, 0]))
         left[task] = segment
-    return np.mean(losses, axis=0) if losses else np.empty(0)
-
-
-def _transfer(by_segment: np.ndarray, baseline: np.ndarray) -> np.ndarray:
-    return (by_segment - baseline)[:, 1:].mean(axis=(1, 2)) if by_segment.shape[1] > 1 else np.empty(0)
+    return losses

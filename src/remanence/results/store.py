@@ -18,6 +18,7 @@ from remanence.core.errors import UserError
 
 TABLES = ("lanes", "curves", "maps")
 POLICIES = "policies"  # subdirectory of a run
+TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,8 +98,9 @@ class Results:
 
     @property
     def switches(self) -> list[int]:
-        """Windows at which the task switches."""
-        return [n * self.segment_length for n in range(1, len(self.description["stream"]["order"]))]
+        """Windows at which the task switches; where each seed draws its tasks, at which one is drawn."""
+        order = self.description["stream"]["order"]
+        return [n * self.segment_length for n in range(1, len(order)) if order[n] is None or order[n] != order[n - 1]]
 
     def diverged(self, contender: str) -> list[int]:
         """Seeds with infinite or NaN values: left out of every average, and listed beside it."""
@@ -108,8 +110,33 @@ class Results:
         return self._lanes_of(contender).filter(~pl.col("diverged"))["seed"].to_list()
 
     def matrix(self, contender: str, metric: str) -> np.ndarray:
-        """[sound seeds, windows], seeds in the order of `sound_seeds`."""
-        return self._matrices[contender, metric]
+        """[sound seeds, windows], seeds in the order of `sound_seeds`; raises a `UserError` if a value is missing."""
+        curves = self._matrices[contender, metric]
+        missing = ~np.isfinite(curves)
+        if missing.any():
+            raise UserError(
+                f"{missing.any(axis=1).sum()} of {len(curves)} curves of {contender} have windows in which {metric} is NaN or "
+                "infinite: record a number in every window, or mark these lanes as diverged"
+            )
+        return curves
+
+    def tasks(self, contender: str) -> np.ndarray:
+        """[sound seeds, segments] the task of each segment.
+
+        In old runs whose seeds drew their tasks without recording them, every segment counts as another task.
+        """
+        order, count = self.description["stream"]["order"], len(self.sound_seeds(contender))
+        recorded = next((name for name in TASK_CURVES if name in self.metrics), None)
+        if None not in order or recorded is None:
+            shared = np.arange(len(order)) if None in order else np.array(order, int)
+            return np.tile(shared, (count, 1))
+        ends = slice(self.segment_length - 1, None, self.segment_length)
+        return self.matrix(contender, recorded)[:, ends].astype(int)
+
+    def switched(self, contender: str) -> np.ndarray:
+        """[sound seeds, segments] whether a segment starts with a switch to another task."""
+        tasks = self.tasks(contender)
+        return np.diff(tasks, axis=1, prepend=tasks[:, :1]) != 0
 
     @cached_property
     def _matrices(self) -> dict[tuple[str, str], np.ndarray]:

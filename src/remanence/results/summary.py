@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from remanence.results.statistics import bootstrap_interval, normal_interval, standard_error
+from remanence.metrics import metric as metric_of
+from remanence.results.statistics import bootstrap_interval, mean_where, standard_error, student_interval
 from remanence.results.store import Results
 
 
 def summarise(results: Results) -> dict[str, Any]:
     """For each contender: its hyperparameters and, for each metric, the area under the curve and both ends of each segment.
 
-    auc        mean over windows of one seed's curve; mean and standard error over seeds, the paper's 90 % normal interval and
-               a 90 % percentile bootstrap
+    auc        mean over windows of one seed's curve; mean and standard error over seeds, Student's 90 % interval (within the
+               metric's bounds) and a 90 % percentile bootstrap
     first      mean value in the first window after each switch (jumpstart), per segment
     last       mean value in the last window before the next switch, per segment
     """
@@ -46,7 +47,8 @@ def summarise_sweep(results: Results) -> dict[str, Any]:
             summary[label] = {
                 "hypers": hypers,
                 "metrics": {
-                    metric: {**_auc_statistics(sample), "first": [], "last": []} for metric, sample in aucs.items()
+                    metric: {**_auc_statistics(sample, metric), "first": [], "last": []}
+                    for metric, sample in aucs.items()
                 },
                 "diverged": lanes.filter(pl.col("diverged"))["seed"].to_list(),
             }
@@ -74,26 +76,37 @@ def segment_ends(results: Results, contender: str, metric: str) -> tuple[np.ndar
     return curves[:, ::length], curves[:, length - 1 :: length]
 
 
+def at_switches(results: Results, contender: str, metric: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each [sound seeds]: the last window before a switch, the first after it, and the last of the segment that it starts.
+
+    Means over the switches to another task; NaN for a seed without one.
+    """
+    first, last = segment_ends(results, contender, metric)
+    switched = results.switched(contender)
+    before = np.roll(last, 1, axis=1)
+    return mean_where(before, switched), mean_where(first, switched), mean_where(last, switched)
+
+
 def _of_metric(results: Results, contender: str, metric: str) -> dict[str, Any]:
     aucs = auc(results, contender, metric)
     if not aucs.size:
-        return {**_auc_statistics(aucs), "first": [], "last": []}
+        return {**_auc_statistics(aucs, metric), "first": [], "last": []}
     first, last = segment_ends(results, contender, metric)
     return {
-        **_auc_statistics(aucs),
+        **_auc_statistics(aucs, metric),
         "first": first.mean(axis=0, dtype=np.float64).tolist(),
         "last": last.mean(axis=0, dtype=np.float64).tolist(),
     }
 
 
-def _auc_statistics(aucs: np.ndarray) -> dict[str, Any]:
+def _auc_statistics(aucs: np.ndarray, metric: str) -> dict[str, Any]:
     if not aucs.size:  # every lane diverged
         return {"auc_mean": None, "auc_se": None, "auc_interval": None, "auc_bootstrap": None}
-    normal, bootstrap = normal_interval(aucs), bootstrap_interval(aucs)
+    interval, bootstrap = student_interval(aucs, bounds=metric_of(metric).bounds), bootstrap_interval(aucs)
     return {
         "auc_mean": float(aucs.mean()),
         "auc_se": _number(standard_error(aucs)),
-        "auc_interval": [_number(normal.low), _number(normal.high)],
+        "auc_interval": [_number(interval.low), _number(interval.high)],
         "auc_bootstrap": [_number(bootstrap.low), _number(bootstrap.high)],
     }
 

@@ -8,13 +8,17 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
 from remanence.agents.learners import NATIVE, XLA, choose_learner
 from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
+from remanence.results.store import TASK_CURVES
 from remanence.runs.plan import Contender, Plan
+from remanence.streams import RandomOrder
 
 # Copies of a lane's state in memory: the running one, one more at the start or in a checkpoint, and the program's temporaries.
 COPIES = 3
@@ -139,10 +143,14 @@ def metrics_of(plan: Plan) -> list[str]:
 
 
 def _measure(plan: Plan, agent: Agent) -> Probe:
-    """Everything a life records: metrics, and value maps if the plan asks for them."""
+    """Everything a life records: metrics, the task where each lane draws its own, and value maps if the plan asks for them."""
     numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else None
+    drawn = isinstance(plan.stream.order, RandomOrder)
 
     def measure(inputs: ProbeInput) -> dict[str, dict]:
-        return {"curves": numbers(inputs), "maps": pictures(inputs) if pictures else {}}
+        curves = numbers(inputs)
+        if drawn and not any(name in curves for name in TASK_CURVES):
+            curves = {**curves, TASK_CURVES[0]: inputs.task_id.astype(np.float32)}
+        return {"curves": curves, "maps": pictures(inputs) if pictures else {}}
 
     return measure

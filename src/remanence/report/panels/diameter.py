@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import altair as alt
 
 from remanence.metrics import metric as metric_of
-from remanence.report.figures import colour
-from remanence.results.statistics import normal_interval
+from remanence.report.figures import colour, seeds_and_bands
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 from remanence.results.summary import auc
 
@@ -20,7 +20,7 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
         sample = auc(results, name, metric)
         if not sample.size:
             continue
-        mean, low, high = normal_interval(sample)
+        mean, low, high = map(float, student_band(sample, metric_of(metric).bounds))
         hypers = results.description["contenders"][name]["hypers"]
         rows.append(
             {
@@ -60,8 +60,8 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
     title = alt.TitleParams(
         "Exact error on a new task",
         subtitle=[
-            f"mean over the rounds of the new task, over all possible new tasks and over {len(results.seeds)} seeds; "
-            "90 % bands; each panel has its own scale"
+            f"mean over the rounds of the new task and over all possible new tasks; {seeds_and_bands(results, 'bands')}; "
+            "each panel has its own scale"
         ],
     )
     return alt.hconcat(*panels, spacing=14).properties(title=title)

@@ -8,8 +8,8 @@ import altair as alt
 import numpy as np
 
 from remanence.metrics import metric
-from remanence.report.figures import colour
-from remanence.results.statistics import normal_interval
+from remanence.report.figures import colour, seeds_and_bands
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 
 LAST_SHARE = 0.2  # of a segment, averaged
@@ -34,14 +34,14 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
                 continue
             returns = np.where(mine, brought / np.maximum(ended, 1), 0.0)
             per_seed = returns.sum(axis=1)[seeds] / mine.sum(axis=1)[seeds]
-            mean, low, high = normal_interval(per_seed)
+            mean, low, high = map(float, student_band(per_seed, metric("return").bounds))
             rows.append(
                 {
                     "game": title.replace("_", " "),
                     "agent": name,
                     "return": mean,
-                    "low": low if np.isfinite(low) else mean,
-                    "high": high if np.isfinite(high) else mean,
+                    "low": low,
+                    "high": high,
                     "seeds": int(seeds.sum()),
                 }
             )
@@ -62,7 +62,7 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
         .properties(
             title=alt.TitleParams(
                 "Return in each game",
-                subtitle=[f"last {LAST_SHARE:.0%} of the segments of each game; mean over seeds, 90 % intervals"],
+                subtitle=[f"last {LAST_SHARE:.0%} of the segments of each game; {seeds_and_bands(results)}"],
             )
         )
     )

@@ -8,8 +8,9 @@ import altair as alt
 import numpy as np
 import polars as pl
 
-from remanence.report.figures import colour
-from remanence.results.statistics import PAPER_Z
+from remanence.metrics import NOT_NEGATIVE
+from remanence.report.figures import colour, seeds_and_bands
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 
 if TYPE_CHECKING:
@@ -25,13 +26,12 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
     names, length = results.contenders, results.segment_length
     rows = []
     for name in names:
-        for kind in kinds:
+        for kind in kinds if results.sound_seeds(name) else ():
             so_far = results.matrix(name, prefix + kind)[:, length - 1 :: length].astype(np.float64)
             counts = np.diff(so_far, axis=1, prepend=0.0)  # [seeds, tasks]
-            margin = PAPER_Z * counts.std(axis=0, ddof=1) / np.sqrt(len(counts)) if len(counts) > 1 else 0 * counts[0]
             rows += [
-                {"agent": name, "kind": kind, "task": task + 1, "count": mean, "low": mean - m, "high": mean + m}
-                for task, (mean, m) in enumerate(zip(counts.mean(axis=0), margin, strict=True))
+                {"agent": name, "kind": kind, "task": task + 1, "count": mean, "low": low, "high": high}
+                for task, (mean, low, high) in enumerate(zip(*student_band(counts, NOT_NEGATIVE), strict=True))
             ]
     shades = alt.Color("agent:N", scale=alt.Scale(domain=names, range=[colour(one) for one in names]), title="agent")
     panels = []
@@ -46,9 +46,7 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
         panels.append((bars + intervals).properties(width=560, height=110))
     title = alt.TitleParams(
         "Items collected in each task",
-        subtitle=[
-            f"mean of {len(results.seeds)} seeds, 90 % intervals; blue is worth +2 in odd tasks, −1 in even ones, red the reverse"
-        ],
+        subtitle=[f"{seeds_and_bands(results)}; blue is worth +2 in odd tasks, −1 in even ones, red the reverse"],
     )
     return alt.vconcat(*panels, spacing=8).properties(title=title)
 

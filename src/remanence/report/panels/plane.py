@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from remanence.metrics import metric as metric_of
-from remanence.report.figures import colour
-from remanence.results.statistics import PAPER_Z, standard_error
+from remanence.report.figures import colour, seeds_and_bands
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 from remanence.results.summary import auc
 
@@ -43,7 +43,7 @@ def plane_lines(results: Results, cells: Cells, baseline: str, metric: str) -> a
         )
     title = alt.TitleParams(
         "The effect of k and λ",
-        subtitle=[f"mean over all episodes and {len(results.seeds)} seeds, 90 % bands; best step sizes per cell"],
+        subtitle=[f"mean over all episodes; {seeds_and_bands(results, 'bands')}; best step sizes per cell"],
     )
     return alt.layer(*layers).properties(width=460, height=320, title=title)
 
@@ -138,15 +138,15 @@ def _cell_rows(results: Results, cells: Cells, metric: str) -> pl.DataFrame:
         aucs = auc(results, name, metric) if name in results.contenders else np.empty(0)
         if not aucs.size:
             continue
-        margin = PAPER_Z * standard_error(aucs) if len(aucs) > 1 else 0.0
+        mean, low, high = map(float, student_band(aucs, metric_of(metric).bounds))
         hypers = results.description["contenders"][name]["hypers"]
         rows.append(
             {
                 "k": k,
                 "decay": decay,
-                "mean": round(float(aucs.mean()), 5),
-                "low": round(float(aucs.mean() - margin), 5),
-                "high": round(float(aucs.mean() + margin), 5),
+                "mean": round(mean, 5),
+                "low": round(low, 5),
+                "high": round(high, 5),
                 "hypers": f"permanent {hypers['permanent_lr']:g}, transient {hypers['transient_lr']:g}",
             }
         )

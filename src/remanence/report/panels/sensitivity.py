@@ -9,8 +9,8 @@ import polars as pl
 
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
-from remanence.report.figures import colour
-from remanence.results.statistics import normal_interval
+from remanence.report.figures import colour, seeds_and_bands
+from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise_sweep
 
@@ -31,7 +31,7 @@ def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
         panels.append(_panel(rows, name if decay is None else f"{name}, λ = {decay:g}", metric, limits))
     omitted = _left_out(results, rows)
     better = "lower" if lower_is_better(metric) else "higher"
-    subtitle = [f"mean of {len(results.seeds)} seeds, 90 % intervals; {better} is better"]
+    subtitle = [f"{seeds_and_bands(results)}; {better} is better"]
     return (
         alt.hconcat(*panels, spacing=24)
         .resolve_scale(color="independent")
@@ -46,7 +46,7 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
             sample = lanes[f"auc_{metric}"].to_numpy()
             if lanes["diverged"].any() or not len(sample):
                 continue
-            mean, low, high = normal_interval(sample)
+            mean, low, high = map(float, student_band(sample, metric_of(metric).bounds))
             rows.append(
                 {
                     "contender": name,
@@ -54,8 +54,8 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
                     "permanent": hypers.get("permanent_lr"),
                     "decay": hypers.get("decay"),
                     "mean": mean,
-                    "low": low if low == low else mean,
-                    "high": high if high == high else mean,
+                    "low": low,
+                    "high": high,
                 }
             )
     schema = {

@@ -78,6 +78,7 @@ def test_fields_that_may_differ_between_lanes_say_so_in_their_type() -> None:
         (lambda: DQN(batch=0), "batch must be at least 1; got 0"),
         (lambda: DQN(batch=2.5), "batch must be int; got 2.5"),  # type: ignore[arg-type]
         (lambda: DQN(reset=True, multihead=True), "not both"),
+        (lambda: DQN(sync_target=True), "give clear_replay=True as well"),
         (lambda: PTDQN(decay=0.0, reinit=False), "never learn again"),
         (lambda: PTDQN(consolidate_every=10), "do not fill a batch of 64"),
         (lambda: Q(features=RowAndColumn(4)).build(GRID), "4×4 cells"),

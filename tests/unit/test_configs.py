@@ -102,6 +102,25 @@ def test_a_transient_part_that_decays_to_nothing_is_reinitialised() -> None:
     assert PTDQN(decay=0.5).reinit is False
 
 
+@pytest.mark.parametrize(("kind", "usual"), [(PTQ, 0.5), (PTDQN, 0.75)])
+def test_the_transient_part_is_reset_at_known_boundaries_unless_another_decay_is_given(
+    kind: type[PTQ] | type[PTDQN], usual: float
+) -> None:
+    """λ = 0 there, as in the paper's §5; read back from a file it stays what it was."""
+    assert kind().decay == kind(consolidate_every=Episodes(3)).decay == usual
+    known = kind(consolidate_every=None)
+    assert (known.decay, hypers_of(known).decay, getattr(known, "reinit", True)) == (0.0, 0.0, True)
+    assert kind(consolidate_every=None, decay=0.9).decay == 0.9
+    assert from_json(json.loads(json.dumps(to_json(known))), KINDS) == known
+
+
+def test_names_mean_the_agents_of_section_5_where_boundaries_are_known() -> None:
+    assert config_named("PT-DQN", boundaries_known=True) == PTDQN(consolidate_every=None, decay=0.0, reinit=True)
+    assert config_named("PT-Q", boundaries_known=True) == PTQ(consolidate_every=None, decay=0.0)
+    others = set(AGENTS) - {"PT-DQN", "PT-Q"}
+    assert all(config_named(name, boundaries_known=True) == config_named(name) for name in others)
+
+
 @pytest.mark.parametrize(
     ("text", "value"),
     [

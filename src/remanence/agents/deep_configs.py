@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import optax
 
-from remanence.agents.base import AT_SWITCH, Agent, PerLane
+from remanence.agents.base import AT_SWITCH, Agent, PerLane, PerLaneOrDefault
 from remanence.agents.behaviour import Behaviour, epsilon_greedy, uniform
-from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
+from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval, default_decay
 from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
 from remanence.agents.dqn import deep_agent
 from remanence.agents.networks import (
@@ -188,8 +188,8 @@ class PTDQN(Deep):
 
     permanent_lr: PerLane = 1e-4
     transient_lr: PerLane = 1e-3
-    decay: PerLane = 0.75
-    """λ: the transient weights are multiplied by it at a consolidation"""
+    decay: PerLaneOrDefault = None
+    """λ: the transient weights are multiplied by it at a consolidation; None: 0.75, and 0 at known task boundaries"""
     consolidate_every: Interval = 5_000
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too"""
     permanent_optimizer: Optimizer = "sgd"
@@ -218,6 +218,7 @@ class PTDQN(Deep):
         return "PT-DQN"
 
     def __post_init__(self) -> None:
+        default_decay(self, 0.75)
         if self.reinit is None:
             object.__setattr__(self, "reinit", self.decay == 0)
         super().__post_init__()

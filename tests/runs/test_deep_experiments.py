@@ -99,6 +99,11 @@ def test_presets_of_the_deep_panels() -> None:
         assert (config.in_order, config.min_batches, config.max_batches) == (
             (False, 100, 100) if hundred else (True, 0, None)
         )
+    for preset, sizes in (("paper", [1e-1, 1e-1, 3e-3, 3e-2]), ("released", [3e-3, 3e-2, 1e-3, 1e-2])):
+        contenders = rooms.plan(preset).contenders
+        fields = (("TD", "lr"), ("TD-reset", "lr"), ("PT-TD", "permanent_lr"), ("PT-TD", "transient_lr"))
+        assert [getattr(contenders[name].config, field) for name, field in fields] == sizes
+        assert all(size in contenders[name].search[field] for (name, field), size in zip(fields, sizes, strict=True))
     for experiment in (rooms, control):
         for preset in ("paper", "released"):
             configs: dict[str, Any] = {name: one.config for name, one in experiment.plan(preset).contenders.items()}

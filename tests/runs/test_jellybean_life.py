@@ -128,7 +128,7 @@ def test_every_lane_gets_one_map_whatever_the_program_does_with_it() -> None:
             made = set(hosted._maps) - before
             assert len(made) == 3
             for number in made:
-                hosted.JellyBeanWorld.drop(WORLD, hosted.HostState(np.array([number]), np.zeros(1), np.zeros(1)))
+                WORLD.drop(hosted.HostState(jnp.array([number]), jnp.zeros(1), jnp.zeros(1)))
 
 
 def test_maps_of_lanes_that_are_over_are_forgotten() -> None:

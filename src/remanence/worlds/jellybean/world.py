@@ -25,8 +25,9 @@ FIRST_TIMES = 10  # factor of iterations where an agent starts
 class JellyBeanWorlds:
     """Infinite maps of items, one per lane, each with one agent that starts at (0, 0).
 
-    The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
-    cell it enters is collected. Terrain is generated when the agent first comes near, and stays; collected items do not return.
+    The world of a seed is that of the original simulator: bit for bit if all numbers of its items are dyadic fractions. Every
+    action moves the agent by one cell; an item in a cell it enters is collected. Terrain is generated when the agent first comes
+    near, and stays; collected items do not return.
 
     Steps overwrite the arrays `views`, `collected_now`, `places` and `collected`: copy them to keep them.
     """

@@ -22,7 +22,7 @@ os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
 from remanence.agents import Agent, pt_td, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
-from remanence.agents.native import compiling
+from remanence.core.native import compiling
 from remanence.core.types import Episodes, Hypers, Key, Steps, Transition
 from remanence.engine.lanes import Driver, Outcome
 from remanence.engine.life import LifeConfig, Probe, ProbeInput

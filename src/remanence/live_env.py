@@ -113,7 +113,8 @@ def live(
 
     Args:
         agents: one or several: names ("PT-DQN"), configurations (`PTDQN(decay=0.9)`), your own `Agent`, or a pair (agent, hypers).
-            A dict gives them names.
+            A dict gives them names. With `Switches(boundaries_known=True)`, the names "PT-DQN" and "PT-Q" mean the agents of the
+            paper's §5: they consolidate at every switch and reset the transient part (λ = 0).
         env: a function that makes the environment, or its name for `gymnasium.make`; several of them for `Switches`. Every seed has
             its own environments; each sub-environment of a synchronous vector environment serves one seed.
         stream: the number of steps, if the environment is stationary; else `Drift` or `Switches`.
@@ -124,7 +125,7 @@ def live(
         adapter: a wrapper for every environment, for instance if the spaces of several environments differ.
         progress: whether to show progress on standard error.
     """
-    configs = _configs(agents)
+    configs = _configs(agents, isinstance(stream, Switches) and stream.boundaries_known)
     if not 0.0 <= discount <= 1.0:
         raise UserError(f"the discount must be between 0 and 1; got {discount}")
     makers = env_factories(env, adapter)
@@ -225,7 +226,7 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
     return outcome[0]
 
 
-def _configs(agents: Any) -> dict[str, AgentConfig]:
+def _configs(agents: Any, boundaries_known: bool) -> dict[str, AgentConfig]:
     """The configurations of all agents, by name."""
     pairs: list[tuple[Any, Any]]
     if isinstance(agents, Mapping):
@@ -238,7 +239,7 @@ def _configs(agents: Any) -> dict[str, AgentConfig]:
         pairs = [(None, agents)]
     found: dict[str, AgentConfig] = {}
     for name, config in pairs:
-        one = _config(config)
+        one = _config(config, boundaries_known)
         name = str(name or (config if isinstance(config, str) else getattr(one, "name", "agent")))
         if name in found:
             raise UserError(f"two agents are called '{name}': give them different names, {{name: agent, …}}")
@@ -248,9 +249,9 @@ def _configs(agents: Any) -> dict[str, AgentConfig]:
     return found
 
 
-def _config(agent: Any) -> AgentConfig:
+def _config(agent: Any, boundaries_known: bool) -> AgentConfig:
     if isinstance(agent, str):
-        return config_named(agent)
+        return config_named(agent, boundaries_known)
     if isinstance(agent, Agent):
         return BuiltAgent(agent)
     if isinstance(agent, tuple) and _is_agent_pair(agent):

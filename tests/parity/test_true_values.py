@@ -261,3 +261,21 @@ def test_item_rooms_truth_is_known_well(monkeypatch: pytest.MonkeyPatch, tmp_pat
     four = rooms_truth(world, ITEM_ROOMS_TASKS, states=16, rollouts=256, frames=4)
     assert four.points.shape == (16, 5, 5, 20)
     np.testing.assert_array_equal(four.points[..., 15:], one.points)
+
+
+def test_frames_before_an_episode_are_zero_or_its_first_frame(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """With Minigrid's channels no frame is all zero, so it shows which ones are missing."""
+    monkeypatch.setenv("REMANENCE_CACHE", str(tmp_path))
+    world = item_rooms(encoding="minigrid", released=True)
+    zero, repeated = (
+        rooms_truth(world, ITEM_ROOMS_TASKS, states=64, rollouts=8, frames=4, repeat_first=flag)
+        for flag in (False, True)
+    )
+    np.testing.assert_array_equal(repeated.values, zero.values)
+    missing = []
+    for zeros, frames in zip(*(truth.points.reshape(64, 5, 5, 4, 20) for truth in (zero, repeated)), strict=True):
+        missing.append(sum(not zeros[:, :, place].any() for place in range(4)))
+        for place in range(4):
+            np.testing.assert_array_equal(frames[:, :, place], zeros[:, :, max(place, missing[-1])])
+    assert 0 in missing
+    assert max(missing) > 0

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from minatar import Environment
 from scipy.stats import chisquare
 
 from minatar_oracle import JUDGES, Episode, Seen, aimless, mismatches, record
@@ -22,6 +23,7 @@ from remanence.core.prng import make_key, randint
 from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, ProbeInput
+from remanence.gym.worlds import MinAtarEnv
 from remanence.streams import RandomOrder, Stream
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game, minatar_picture
 from remanence.worlds.minatar.game import FIRE, LEFT, NOTHING, RANDOM_WORDS, RIGHT, digits
@@ -184,6 +186,47 @@ def test_the_action_that_was_done_sticks() -> None:
         state, _ = apply(state, jnp.int32(action), u)
         places.append(int(state.game.cannon))
     assert places == [5, 6, 7, 8, 8, 7]
+
+
+def test_an_action_sticks_over_the_end_of_an_episode_as_in_the_original() -> None:
+    """The paddle goes right until the game is lost; in the next game a sticky step goes right too. After a switch it does not."""
+    original = Environment("breakout", sticky_action_prob=0.0)
+    while not original.act(RIGHT)[1]:
+        pass
+    original.reset()
+    original.sticky_action_prob = 1.0
+    original.act(LEFT)
+    task = jnp.int32(0)
+    for free, sticky in (
+        (MinAtar("breakout", 0.0), MinAtar("breakout", 1.0)),
+        (MinAtarGames(sticky=0.0), MinAtarGames(sticky=1.0)),
+    ):
+        step = jax.jit(free.step)
+        state, _ = free.reset(make_key(0), task)
+        seen = None
+        while seen is None or not seen.last:
+            state, seen = step(make_key(1), state, jnp.int32(RIGHT), task)
+        for switched, expected in ((False, original.env.pos), (True, 4)):
+            begun, _ = free.restart(make_key(2), state, task, jnp.bool_(switched))
+            after, _ = sticky.step(make_key(3), begun, jnp.int32(LEFT), task)
+            game = after.game if isinstance(free, MinAtar) else after.game[0]
+            assert int(game.paddle) == expected
+    assert original.env.pos == 5
+
+
+def test_a_gymnasium_environment_lets_the_last_action_stick_unless_it_is_seeded() -> None:
+    env = MinAtarEnv("breakout", sticky=1.0)
+
+    def first_paddle(**options: Any) -> int:
+        env.reset(**options)
+        env.step(LEFT)
+        return int(env.state.game.paddle)
+
+    env.reset(seed=0)
+    assert env._episode is not None
+    right = env.state._replace(last_action=jnp.int32(RIGHT))
+    env._episode = env._episode._replace(world=right)
+    assert [first_paddle(), first_paddle(), first_paddle(seed=0)] == [5, 5, 4]
 
 
 # --- worlds ------------------------------------------------------------------------------------------------------------------

@@ -128,13 +128,44 @@ def test_every_lane_gets_one_map_whatever_the_program_does_with_it() -> None:
             made = set(hosted._maps) - before
             assert len(made) == 3
             for number in made:
-                del hosted._maps[number]
+                WORLD.drop(hosted.HostState(jnp.array([number]), jnp.zeros(1), jnp.zeros(1)))
 
 
 def test_maps_of_lanes_that_are_over_are_forgotten() -> None:
     before = set(hosted._maps)
     driver().run([0.0] * 2, [1, 2])
     assert set(hosted._maps) == before
+
+
+def test_python_makes_only_the_steps_that_need_new_terrain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three maps in one call: some find terrain, some do not. All views and items are the simulator's."""
+    seeds, steps = [11, 12, 13], 400
+    rng = np.random.default_rng(0)
+    ways = np.stack(
+        [rng.integers(0, 4, steps), np.zeros(steps, int), rng.permutation(np.arange(steps) % 2 * 3)], axis=1
+    )
+    maps = [hosted._keep(JellyBeanWorlds(WORLD.rules, [seed])) for seed in seeds]
+    state = hosted.HostState(jnp.array(maps), jnp.zeros(3, jnp.int32), jnp.zeros((3, WORLD.rules.num_kinds), jnp.int32))
+    in_python = []
+    step = JellyBeanWorlds.step
+    monkeypatch.setattr(JellyBeanWorlds, "step", lambda self, action: (in_python.append(self), step(self, action))[1])
+    task = jnp.asarray(figure5.REWARDS[0])
+
+    def walk(state: Any, actions: Any) -> Any:
+        return jax.vmap(lambda one, action: WORLD.step(make_key(0), one, action, task))(state, actions)
+
+    state, seen = jax.block_until_ready(jax.jit(lambda state: jax.lax.scan(walk, state, jnp.asarray(ways)))(state))
+    assert 3 < len(in_python) < 0.1 * steps
+    assert len({id(one) for one in in_python}) > 1
+    for lane, seed in enumerate(seeds):
+        alone = JellyBeanWorlds(WORLD.rules, [seed])
+        views, _ = alone.walk(ways[:, [lane]])
+        np.testing.assert_array_equal(seen.obs[:, lane], alone.paint(views).reshape(steps, -1) > 0.5)
+        np.testing.assert_array_equal(state.collected[lane], alone.collected[0])
+        one = hosted._maps[maps[lane]]
+        for name, array in alone.state().items():
+            np.testing.assert_array_equal(one.state()[name], array)
+    WORLD.drop(state)
 
 
 def test_a_step_out_of_turn_is_an_error() -> None:

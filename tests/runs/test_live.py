@@ -100,7 +100,7 @@ def test_switches_of_a_parameter(ends: bool) -> None:
     np.testing.assert_array_equal(kept["next_obs"][:, 3], np.repeat([9, 7, 7, 9], 10))
     np.testing.assert_array_equal(curve(results, "parameter"), np.repeat([9, 7, 7, 9], 2))
     np.testing.assert_array_equal(curve(results, "task"), np.repeat([1, 0, 0, 1], 2))
-    assert results.switches == [2, 4, 6]
+    assert results.switches == [2, 6]  # one that keeps the task is none
     cut = [9, 29]  # between segments 1 and 2 nothing changes
     if ends:
         assert kept["last"][cut].all()
@@ -400,6 +400,19 @@ def test_told_switches_reset_and_heads() -> None:
         heads.act(obs)
     with pytest.raises(UserError, match="does not reveal"):
         quiet(remanence.DQN(reset=True), ["CartPole-v1"] * 2, remanence.Switches(every=200))
+
+
+def test_a_named_pt_agent_resets_its_transient_part_at_a_known_switch() -> None:
+    """Then only cells visited since the switch have a transient value; with unknown boundaries all visited ones have."""
+    left = {}
+    for known in (False, True):
+        stream = remanence.Switches(every=400, order=(0, 1), boundaries_known=known)
+        results = quiet({"PT": "PT-Q"}, ["CliffWalking-v1", "CliffWalking-v1"], stream, window=1)
+        config = results.description["contenders"]["PT"]["config"]
+        assert (config["consolidate_every"], config["decay"]) == ((None, 0.0) if known else (1_000, 0.5))
+        transient = results.policy("PT").values(np.arange(48))["transient"]
+        left[known] = int((transient != 0).any(axis=1).sum())
+    assert 0 < left[True] < left[False]
 
 
 def test_a_real_minigrid() -> None:

@@ -78,6 +78,7 @@ def test_fields_that_may_differ_between_lanes_say_so_in_their_type() -> None:
         (lambda: DQN(batch=0), "batch must be at least 1; got 0"),
         (lambda: DQN(batch=2.5), "batch must be int; got 2.5"),  # type: ignore[arg-type]
         (lambda: DQN(reset=True, multihead=True), "not both"),
+        (lambda: DQN(sync_target=True), "give clear_replay=True as well"),
         (lambda: PTDQN(decay=0.0, reinit=False), "never learn again"),
         (lambda: PTDQN(consolidate_every=10), "do not fill a batch of 64"),
         (lambda: Q(features=RowAndColumn(4)).build(GRID), "4×4 cells"),
@@ -99,6 +100,25 @@ def test_numpy_values_become_plain_ones() -> None:
 def test_a_transient_part_that_decays_to_nothing_is_reinitialised() -> None:
     assert PTDQN(decay=0.0).reinit is True
     assert PTDQN(decay=0.5).reinit is False
+
+
+@pytest.mark.parametrize(("kind", "usual"), [(PTQ, 0.5), (PTDQN, 0.75)])
+def test_the_transient_part_is_reset_at_known_boundaries_unless_another_decay_is_given(
+    kind: type[PTQ] | type[PTDQN], usual: float
+) -> None:
+    """λ = 0 there, as in the paper's §5; read back from a file it stays what it was."""
+    assert kind().decay == kind(consolidate_every=Episodes(3)).decay == usual
+    known = kind(consolidate_every=None)
+    assert (known.decay, hypers_of(known).decay, getattr(known, "reinit", True)) == (0.0, 0.0, True)
+    assert kind(consolidate_every=None, decay=0.9).decay == 0.9
+    assert from_json(json.loads(json.dumps(to_json(known))), KINDS) == known
+
+
+def test_names_mean_the_agents_of_section_5_where_boundaries_are_known() -> None:
+    assert config_named("PT-DQN", boundaries_known=True) == PTDQN(consolidate_every=None, decay=0.0, reinit=True)
+    assert config_named("PT-Q", boundaries_known=True) == PTQ(consolidate_every=None, decay=0.0)
+    others = set(AGENTS) - {"PT-DQN", "PT-Q"}
+    assert all(config_named(name, boundaries_known=True) == config_named(name) for name in others)
 
 
 @pytest.mark.parametrize(

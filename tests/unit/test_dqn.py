@@ -16,8 +16,10 @@ from jax import Array
 from conftest import key_stub
 from remanence.agents import AT_SWITCH, Agent, Hypers
 from remanence.agents import ring as rings
+from remanence.agents.base import hypers_of
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
+from remanence.agents.configs import DQN
 from remanence.agents.dqn import DeepState, deep_agent
 from remanence.agents.networks import Dense, Tanh, mlp, precomputed_inputs, sequence, stacked
 from remanence.agents.replay import draw
@@ -25,7 +27,7 @@ from remanence.agents.td import CONTROL, PREDICTION
 from remanence.agents.training import DECAY, KEEP, REINIT, Consolidation, OnConsolidate, Renewal, Training
 from remanence.core.errors import UserError
 from remanence.core.masking import LANES
-from remanence.core.types import Steps, TaskObs, Transition
+from remanence.core.types import EnvSpec, ObsSpec, Steps, TaskObs, Transition
 
 INPUTS, ACTIONS, BATCH = 3, 2, 2
 LINEAR = mlp((INPUTS,), (), ACTIONS)  # Q(s, a) = s · W[:, a] + b[a]: gradients can be written down
@@ -244,6 +246,19 @@ def test_the_target_is_copied_by_the_clock_of_life_and_decays_late_or_at_once(fo
     np.testing.assert_array_equal(flat(forgotten.target), flat((forgotten if follows else after[9]).transient))
 
 
+@pytest.mark.parametrize("sync_target", [False, True])
+def test_plain_dqn_keeps_its_weights_at_a_known_switch_and_copies_them_if_asked(sync_target: bool) -> None:
+    """The released code of the two rooms copies the target network there too."""
+    config = DQN(batch=2, replay=8, target_every=50, clear_replay=True, sync_target=sync_target, hidden=(4,))
+    agent = config.build(EnvSpec(ObsSpec((INPUTS,), "float32"), ACTIONS))
+    before = feed(agent, hypers_of(config), transitions(9))
+    after = jax.jit(agent.consolidate)(before, hypers_of(config), stock_key(0), True)
+    assert (flat(before.target) != flat(before.transient)).any()
+    np.testing.assert_array_equal(flat(after.transient), flat(before.transient))
+    np.testing.assert_array_equal(flat(after.target), flat(before.transient if sync_target else before.target))
+    assert int(rings.size(after.replay)) == 0
+
+
 def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
     """D is emptied in the middle of an episode: the next visit's earlier frame is gone. One that begins an episode lacks none."""
     agent = deep_agent(
@@ -265,7 +280,8 @@ def test_a_visit_that_lacks_a_frame_does_not_move_the_permanent_part() -> None:
         assert (flat(after.permanent) != flat(before.permanent)).any() == moves
 
 
-def test_stacked_frames_reach_the_network_alike() -> None:
+@pytest.mark.parametrize("repeat_first", [False, True])
+def test_stacked_frames_reach_the_network_alike(repeat_first: bool) -> None:
     """What the agent acts on is what it is trained on: the same stacks, from its memory of the episode and from the ring."""
     network = mlp((4 * 3,), (), 2, init="uniform")
     calls, seen = count(), dict[int, np.ndarray]()
@@ -288,7 +304,7 @@ def test_stacked_frames_reach_the_network_alike() -> None:
         single(network._replace(apply=spy)),
         epsilon_greedy(0.0),
         np.zeros(4, bool),
-        Training(batch=1, replay=16, frames=3),
+        Training(batch=1, replay=16, frames=3, repeat_first=repeat_first),
     )
     act, learn, hypers = jax.jit(agent.act), jax.jit(agent.learn), Hypers(lr=0.0)
     state = agent.init(stock_key(0), hypers)
@@ -304,12 +320,12 @@ def test_stacked_frames_reach_the_network_alike() -> None:
         state, given = spied(learn, state, hypers, step, key)
         trained_on.append((given[-1], given[-2]))  # the loss comes last, the target before it
         drawn.append(int(draw(key, jnp.int32(t + 1), 1)[0]))
-    blank = np.zeros(4, bool)
+    before = [frames[0], frames[4]] if repeat_first else [np.zeros(4, bool)] * 2  # the start of each episode
     expected = [
         np.concatenate(stack)
         for stack in (
-            [blank, blank, frames[0]], [blank, *frames[0:2]], frames[0:3], frames[1:4],
-            [blank, blank, frames[4]], [blank, *frames[4:6]], frames[4:7],
+            [before[0], before[0], frames[0]], [before[0], *frames[0:2]], frames[0:3], frames[1:4],
+            [before[1], before[1], frames[4]], [before[1], *frames[4:6]], frames[4:7],
         )
     ]  # fmt: skip
     for stack, right in zip(acted_on, expected, strict=True):

@@ -123,3 +123,12 @@ def test_the_version_is_read_from_the_interface_that_calls() -> None:
     assert hostcall._version(frame(9)) == (0, 9)
     for too_small in ({"frame_size": 64}, {"interface_size": 40}, {"version_size": 16}):
         assert hostcall._version(frame(3, **too_small)) is None
+
+
+def test_a_compiled_handler_that_fails_is_replaced_by_python() -> None:
+    def fails() -> int:
+        raise RuntimeError("no compiler")
+
+    with pytest.warns(UserWarning, match=r"test_fails is called through Python.*RuntimeError: no compiler"):
+        doubled, _ = hostcall.call("test_fails", _double, FORM, GIVEN[0], compiled=fails)
+    np.testing.assert_array_equal(doubled, 2 * GIVEN[0])

@@ -98,6 +98,30 @@ def test_tally_of_an_episode() -> None:
     assert int(measured.task_id) == 0
 
 
+@dataclass(frozen=True)
+class Remembering(Corridor):
+    """Counts its steps over episodes, in thousands, until the segment changes."""
+
+    def step(self, key: Key, state: Array, action: Array, task: Array) -> tuple[Array, TimeStep]:
+        cell, seen = super().step(key, state % 1000, action, task)
+        return state // 1000 * 1000 + 1000 + cell, seen
+
+    def restart(self, key: Key, before: Array, task: Array, switched: Array) -> tuple[Array, Array]:
+        first, obs = self.reset(key, task)
+        return first + jnp.where(switched, 0, before // 1000 * 1000), obs
+
+
+@pytest.mark.parametrize("by_steps", [False, True])
+def test_a_world_may_remember_the_episode_before_until_the_segment_changes(by_steps: bool) -> None:
+    """Segments of two episodes of three steps, or of seven steps, which truncate the third episode."""
+    length = Steps(7) if by_steps else Episodes(2)
+    stream = Stream(np.array([3, 5]), (0, 1, 0), length, boundaries_known=True, truncate_on_switch=by_steps)
+    config = LifeConfig(SCRIBE, Remembering(), stream, lambda probe_input: {"steps": probe_input.world // 1000})
+    steps = Driver(config).run([0.0], [0]).record["steps"][0].tolist()
+    # Where a window is a step, the probe sees the world after it has restarted.
+    assert steps == [1, 2, 3, 4, 5, 6, 0] * 3 if by_steps else steps == [3, 6] * 3
+
+
 def test_a_resting_lane_changes_nothing_but_the_scratch_slot() -> None:
     life = after(newborn(), 3)
     assert bool(life.ended)

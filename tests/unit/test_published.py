@@ -109,8 +109,7 @@ def test_smoothed_curves_are_compared_from_the_first_full_mean_on() -> None:
     assert not shared.complete
 
 
-# The image grid's released preset gets the published segments of 100 episodes in a change of its own.
-@pytest.mark.parametrize("name", [name for name in WITH_CURVES if name != "figure2/image"])
+@pytest.mark.parametrize("name", list(WITH_CURVES))
 def test_the_files_fit_the_experiments(name: str) -> None:
     """Each contender has a curve as long as the reference preset, except where none was published."""
     experiment = WITH_CURVES[name]

@@ -28,7 +28,7 @@ class Compiled(Replay):
 
 
 @cache
-def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Replay:
+def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str, repeat_first: bool) -> Replay:
     """One buffer for all examples."""
     return Compiled(
         np.zeros(SHAPE, dtype),
@@ -37,6 +37,7 @@ def memory(frames: int, dtype: type, capacity: int, next_obs_storage: str) -> Re
         frames,
         next_obs_storage=next_obs_storage,
         cached=np.float32(0),
+        repeat_first=repeat_first,
     )
 
 
@@ -47,14 +48,15 @@ def filled(
     capacity: int = CAPACITY,
     next_obs_storage: str = SEPARATE,
     cut: bool = False,
+    repeat_first: bool = False,
 ):
     """A ring after episodes of these lengths, and what a list would hold: (stack, next stack, number, last) of each transition."""
     rng = np.random.default_rng(sum(lengths))
-    replay = memory(frames, dtype, capacity, next_obs_storage)
+    replay = memory(frames, dtype, capacity, next_obs_storage, repeat_first)
     ring, boundaries_known, number = replay.begin(), [], 0
     for length in lengths:
         seen = [rng.integers(0, 2, SHAPE).astype(dtype) for _ in range(length + 1)]
-        blank = [np.zeros(SHAPE, dtype)] * (frames - 1)
+        blank = [seen[0] if repeat_first else np.zeros(SHAPE, dtype)] * (frames - 1)
         for t in range(length):
             history, last = (blank + seen)[t : t + frames + 1], t == length - 1
             boundaries_known.append((history[:-1], history[1:], number, last))
@@ -87,12 +89,19 @@ def test_transitions_come_back_as_they_were(frames: int, lengths: list[int], dty
         assert (read.cached[age], read.next_cached[age]) == (number, number + 0.5)
 
 
-@given(frames=st.integers(1, 3), lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6), cut=st.booleans())
+@given(
+    frames=st.integers(1, 3),
+    lengths=st.lists(st.integers(1, 5), min_size=1, max_size=6),
+    cut=st.booleans(),
+    repeat_first=st.booleans(),
+)
 @settings(max_examples=30, deadline=None)
-def test_a_chain_tells_the_same(frames: int, lengths: list[int], cut: bool) -> None:
+def test_a_chain_tells_the_same(frames: int, lengths: list[int], cut: bool, repeat_first: bool) -> None:
     """What is drawn is what was noted, next states included, except where an episode is over: it ended, so that nothing
     depends on the next state, or it was cut off, and the transition says that it is not whole."""
-    replay, ring, boundaries_known = filled(frames, lengths, bool, next_obs_storage=IMPLICIT, cut=cut)
+    replay, ring, boundaries_known = filled(
+        frames, lengths, bool, next_obs_storage=IMPLICIT, cut=cut, repeat_first=repeat_first
+    )
     sample = jax.tree.map(np.asarray, replay.sample(ring, make_key(5), 300))
     index_rows = {number: (stack, next_obs_storage, last) for stack, next_obs_storage, number, last in boundaries_known}
     full = sum(lengths) > CAPACITY

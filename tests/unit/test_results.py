@@ -15,6 +15,7 @@ from remanence.core.errors import UserError
 from remanence.experiments import figure3, prediction
 from remanence.metrics import METRICS
 from remanence.report.figures import Line, learning_curves
+from remanence.report.tables import _mean_curve
 from remanence.results import claims
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
@@ -330,3 +331,11 @@ def test_runs_are_found_newest_first(tmp_path: Path) -> None:
         RunDirectory(tmp_path, {**description("figure2/tabular"), "seeds": seeds}).open()
     assert len(find_runs(tmp_path, "figure2/tabular")) == 2
     assert find_runs(tmp_path, "figure2/linear") == []
+
+
+def test_progress_of_a_diverging_lane_is_drawn_without_it() -> None:
+    """Curves so far may hold NaN: the lane will count as diverged when it is finished."""
+    rows = [(lane, window, "error", value) for lane, value in ((0, 2.0), (1, np.nan)) for window in (1, 2)]
+    curves = pl.DataFrame(rows, schema=["lane", "window", "metric", "value"], orient="row")
+    assert _mean_curve(curves, ("error",)) == "error ▁▁ 2"
+    assert _mean_curve(curves.filter(pl.col("lane") == 1), ("error",)) == "error: no finite value yet"

@@ -19,6 +19,7 @@ from remanence.core.types import AgentState, Duration, EnvSpec, Hypers, Key, Tra
 NO_NETWORK = "it has no deep network"  # why an agent has no native learner
 _PER_LANE = "may differ between lanes of one compiled program"
 PerLane: TypeAlias = Annotated[float, _PER_LANE]
+PerLaneOrDefault: TypeAlias = Annotated[float | None, _PER_LANE]  # None becomes a number when the configuration is made
 
 
 @dataclass(frozen=True)

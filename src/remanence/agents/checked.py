@@ -34,6 +34,12 @@ def consolidation_interval(every: Interval) -> ConsolidateEvery:
     return Steps(every) if isinstance(every, int) else every
 
 
+def default_decay(config: Any, usual: float) -> None:
+    """Sets λ where it is not given: at known task boundaries 0, the transient part is reset (paper, §5); else the usual value."""
+    if config.decay is None:
+        object.__setattr__(config, "decay", 0.0 if config.consolidate_every is None else usual)
+
+
 def _plain(value: Any) -> Any:
     """NumPy values and lists as Python numbers and tuples: configurations are hashed, compared and written to files."""
     if isinstance(value, np.generic):

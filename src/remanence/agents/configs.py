@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from remanence.agents.base import Agent, AgentConfig, PerLane
+from remanence.agents.base import Agent, AgentConfig, PerLane, PerLaneOrDefault
 from remanence.agents.behaviour import epsilon_greedy, uniform
-from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
+from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval, default_decay
 from remanence.agents.deep_configs import DQN, PTDQN, Deep, DeepPTTD, DeepTD
 from remanence.agents.linear import FeatureConfig, RowAndColumn, Table, ThresholdedRBF, linear
 from remanence.agents.networks import Conv, Dense, Flatten, MaxPool, OneHot, Relu, Scale, Tanh
@@ -120,8 +120,8 @@ class PTQ(CheckedConfig):
 
     permanent_lr: PerLane = 0.01
     transient_lr: PerLane = 0.1
-    decay: PerLane = 0.5
-    """λ: the transient weights are multiplied by it at a consolidation"""
+    decay: PerLaneOrDefault = None
+    """λ: the transient weights are multiplied by it at a consolidation; None: 0.5, and 0 at known task boundaries"""
     consolidate_every: Interval = 1_000
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
     epsilon: float = 0.1
@@ -130,6 +130,10 @@ class PTQ(CheckedConfig):
     """how many visits are stored for a consolidation, the newest ones; None: all, as counts (tables only)"""
     clear_buffer: bool = True
     """whether a consolidation empties the buffer, as in the paper; the released continual agent does not"""
+
+    def __post_init__(self) -> None:
+        default_decay(self, 0.5)
+        super().__post_init__()
 
     @property
     def name(self) -> str:
@@ -158,6 +162,12 @@ AGENTS: dict[str, Callable[[], AgentConfig]] = {
 }
 """the paper's agents by name, with default values"""
 
+AT_BOUNDARIES: dict[str, Callable[[], AgentConfig]] = {
+    "PT-Q": lambda: PTQ(consolidate_every=None),
+    "PT-DQN": lambda: PTDQN(consolidate_every=None),
+}
+"""those of them that are others where task boundaries are known: they consolidate and reset the transient part there (paper, §5)"""
+
 KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
@@ -170,8 +180,8 @@ KINDS: dict[str, type] = {
 """the classes that configurations consist of, by name"""
 
 
-def config_named(name: str) -> AgentConfig:
-    """The configuration of the agent with this name, with default values."""
+def config_named(name: str, boundaries_known: bool = False) -> AgentConfig:
+    """The configuration of the agent with this name, with default values for known or unknown task boundaries."""
     if name not in AGENTS:
         raise unknown("agent", name, AGENTS)
-    return AGENTS[name]()
+    return (AT_BOUNDARIES if boundaries_known and name in AT_BOUNDARIES else AGENTS)[name]()

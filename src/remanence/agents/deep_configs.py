@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import optax
 
-from remanence.agents.base import AT_SWITCH, Agent, PerLane
+from remanence.agents.base import AT_SWITCH, Agent, PerLane, PerLaneOrDefault
 from remanence.agents.behaviour import Behaviour, epsilon_greedy, uniform
-from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
+from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval, default_decay
 from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
 from remanence.agents.dqn import deep_agent
 from remanence.agents.networks import (
@@ -61,6 +61,8 @@ class Deep(CheckedConfig):
     """sgd, adam, rmsprop, or an optax transformation without its learning rate"""
     frames: int = 1
     """observations that are stacked to one input"""
+    repeat_first: bool = False
+    """whether the first frame of an episode stands for those before it, as in the released code; else they are zero"""
     scale: float | None = None
     """observations are divided by this; None: uint8 images by the largest value of their space, others by 1"""
     penalty: Callable[..., Any] | None = None
@@ -77,6 +79,7 @@ class Deep(CheckedConfig):
             self.replay,
             self.target_every,
             self.frames,
+            self.repeat_first,
             self.replace,
             self.implicit_next,
             self.penalty,
@@ -143,12 +146,19 @@ class DQN(Deep):
     """whether weights, optimizer state and replay buffer are reinitialised at every known task boundary"""
     multihead: bool = False
     """whether it observes the current task and has a head for each; the replay buffer is emptied at every switch"""
+    sync_target: bool = False
+    """whether the target network is also copied where the replay buffer is emptied, as in the released code. With `reset` it always
+    is"""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.reset and self.multihead:
             raise UserError(
                 "DQN has either a head for each task or a reset at each switch: give multihead or reset, not both"
+            )
+        if self.sync_target and not (self.clear_replay or self.reset or self.multihead):
+            raise UserError(
+                "sync_target copies the target network at known task boundaries: give clear_replay=True as well"
             )
 
     @property
@@ -166,7 +176,7 @@ class DQN(Deep):
             self.behaviour(spec),
             spec.obs.zeros(),
             self.training,
-            (reset_all() if self.reset else clear_replay()) if at_switch else None,
+            (reset_all() if self.reset else clear_replay(self.sync_target)) if at_switch else None,
             consolidate_every=AT_SWITCH if at_switch else None,
             heads=heads,
         )
@@ -178,8 +188,8 @@ class PTDQN(Deep):
 
     permanent_lr: PerLane = 1e-4
     transient_lr: PerLane = 1e-3
-    decay: PerLane = 0.75
-    """λ: the transient weights are multiplied by it at a consolidation"""
+    decay: PerLaneOrDefault = None
+    """λ: the transient weights are multiplied by it at a consolidation; None: 0.75, and 0 at known task boundaries"""
     consolidate_every: Interval = 5_000
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too"""
     permanent_optimizer: Optimizer = "sgd"
@@ -208,6 +218,7 @@ class PTDQN(Deep):
         return "PT-DQN"
 
     def __post_init__(self) -> None:
+        default_decay(self, 0.75)
         if self.reinit is None:
             object.__setattr__(self, "reinit", self.decay == 0)
         super().__post_init__()

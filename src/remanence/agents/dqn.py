@@ -106,7 +106,7 @@ class DeepLearner:
 
     @cached_property
     def frames(self) -> FrameStack:
-        return frame_stack(self.example_obs, self.training.frames)
+        return frame_stack(self.example_obs, self.training.frames, self.training.repeat_first)
 
     @property
     def use_cache(self) -> bool:
@@ -124,6 +124,7 @@ class DeepLearner:
             self.training.replace,
             IMPLICIT if self.training.implicit_next else SEPARATE,
             cached=np.zeros(self.parts.outputs, np.float32) if self.use_cache else (),
+            repeat_first=self.training.repeat_first,
         )
 
     @cached_property
@@ -135,6 +136,7 @@ class DeepLearner:
             self.consolidation.buffer,
             self.training.frames,
             next_obs_storage=NONE,
+            repeat_first=self.training.repeat_first,
         )
 
     def init(self, key: Key, hypers: Hypers) -> DeepState:
@@ -157,7 +159,7 @@ class DeepLearner:
 
     def values(self, state: DeepState, obs: Array) -> Array:
         """Q^P + Q^T of the current input, [outputs]."""
-        parts, seen = self.parts, self.frames.input(state.recent, obs)
+        parts, seen = self.parts, self.frames.input(state.recent, obs, state.age)
         return (parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen))[0]
 
     def act(self, state: DeepState, hypers: Hypers, obs: Array, key: Key) -> Array:
@@ -174,7 +176,7 @@ class DeepLearner:
         parts, frames = self.parts, self.frames
         now, following = Frame(transition.obs, state.age), Frame(transition.next_obs, state.age + 1)
         if parts.has_permanent:
-            seen = frames.input(state.recent, transition.obs)
+            seen = frames.input(state.recent, transition.obs, state.age)
             permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
             output = self.outputs.output(transition.action)
             visit = {"output": output, "value": permanent_q[output]}
@@ -183,7 +185,7 @@ class DeepLearner:
             )  # line 8
             state = state._replace(visited=visited)
             if self.use_cache:
-                seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs)
+                seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs, state.age + 1)
                 next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
                 now, following = now._replace(cached=permanent_q), following._replace(cached=next_permanent_q)
         extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
@@ -355,7 +357,7 @@ class DeepLearner:
         return with_task_obs(agent, self.values, self.problem, self.behaviour, self.heads, self.parts.outputs)
 
     def _native_agent(self, consolidate_every: ConsolidateEvery) -> Agent:
-        from remanence.agents.native.compiling import one_at_a_time
+        from remanence.core.native.compiling import one_at_a_time
 
         with one_at_a_time():
             from remanence.agents.native.learner import make_native  # compiles the kernels

@@ -21,23 +21,30 @@ class FrameStack(NamedTuple):
 
     begin: Callable[[], Array]
     """-> recent, at the start of an episode"""
-    input: Callable[[Array, Array], Array]
-    """(recent, obs [*frame]) -> [1, *input] the network's input, a batch of one"""
+    input: Callable[[Array, Array, Array], Array]
+    """(recent, obs [*frame], age) -> [1, *input] the network's input, a batch of one; `age`: frames before obs in the episode"""
     push: Callable[[Array, Array], Array]
     """(recent, obs [*frame]) -> recent at the next step of the episode"""
     advance: Callable[[Array, Array, Transition], tuple[Array, Array]]
     """(recent, age, transition) -> both at the next step; zero if the episode ended; unchanged if the transition is not valid"""
 
 
-def frame_stack(example: ArrayLike, frames: int) -> FrameStack:
-    """Stacks of `frames` frames like `example`; with one frame, the input is the observation."""
+def frame_stack(example: ArrayLike, frames: int, repeat_first: bool = False) -> FrameStack:
+    """Stacks of `frames` frames like `example`; with one frame, the input is the observation.
+
+    Args: repeat_first: whether the first frame of the episode stands for those before it; else they are zero.
+    """
     frame = jnp.asarray(example)
 
     def begin() -> Array:
         return jnp.zeros((frames - 1, *frame.shape), frame.dtype)
 
-    def joined(recent: Array, obs: Array) -> Array:
-        return join_frames(jnp.concatenate([recent, obs[None]])[None])
+    def joined(recent: Array, obs: Array, age: Array) -> Array:
+        stack = jnp.concatenate([recent, obs[None]])
+        if repeat_first:
+            back = jnp.arange(frames - 1, -1, -1)  # the oldest frame first
+            stack = stack[frames - 1 - jnp.minimum(back, age)]
+        return join_frames(stack[None])
 
     def push(recent: Array, obs: Array) -> Array:
         return jnp.concatenate([recent, obs[None].astype(frame.dtype)])[1:]
@@ -49,4 +56,4 @@ def frame_stack(example: ArrayLike, frames: int) -> FrameStack:
             jnp.where(transition.valid, jnp.where(goes_on, age + 1, 0), age),
         )
 
-    return FrameStack(begin, joined if frames > 1 else lambda _, obs: obs[None], push, advance)
+    return FrameStack(begin, joined if frames > 1 else lambda _, obs, __: obs[None], push, advance)

@@ -239,10 +239,13 @@ class Conv(Layer):
         return _uniform(key, inputs, filters)
 
     def apply(self, weights: tuple[Array, Array], x: Array) -> Array:
-        kernel, stride = self.kernel, self.stride
-        rows, columns = x.shape[1] - kernel + 1, x.shape[2] - kernel + 1
-        shifted = [x[:, i : i + rows : stride, j : j + columns : stride] for i in range(kernel) for j in range(kernel)]
-        return jnp.concatenate(shifted, axis=-1) @ weights[0] + weights[1]
+        kernel, (samples, height, width, channels) = self.kernel, x.shape
+        rows, columns = height - kernel + 1, width - kernel + 1
+        flat = x.reshape(samples, height, width * channels)  # a row of a patch is contiguous: long copies are fast
+        runs = [flat[:, :, j * channels : (j + kernel) * channels] for j in range(0, columns, self.stride)]
+        wide = jnp.stack(runs, axis=2)  # [samples, height, columns, kernel · channels]
+        patches = jnp.concatenate([wide[:, i : i + rows : self.stride] for i in range(kernel)], axis=-1)
+        return patches @ weights[0] + weights[1]
 
     @property
     def window(self) -> tuple[int, int]:

@@ -1,8 +1,8 @@
 """Replay buffers: a ring of transitions, as pure functions.
 
 Binary observations are stored as bits. With several frames per input, every frame is stored once, and frames are stacked when they
-are sampled; frames before the start of the episode are zero. Transitions whose earlier frames were overwritten are not sampled or
-not `valid`.
+are sampled; frames before the start of the episode are zero, or its first frame again. Transitions whose earlier frames were
+overwritten are not sampled or not `valid`.
 """
 
 from __future__ import annotations
@@ -92,6 +92,8 @@ class Replay:
     state does not matter). "none": not stored, `next_obs` is `obs`"""
     cached: Any = ()
     """an example of what is cached for each state"""
+    repeat_first: bool = False
+    """whether the first frame of the episode stands for those before it; else they are zero"""
 
     def __post_init__(self) -> None:
         if self.capacity < 1:
@@ -194,6 +196,8 @@ class Replay:
     def _stacked(self, ring: Ring, ages: Array, slots: Array, now: Any, following: Any) -> tuple[Array, Array]:
         """Inputs of several frames: of the states and of the next ones, each [batch, *input]."""
         back = jnp.arange(self.frames - 1, 0, -1)  # the oldest frame first
+        if self.repeat_first:
+            back = jnp.minimum(back, now["before"][:, None])
         there = (back <= now["before"][:, None]) & (back <= ages[:, None])
         earlier = ring.items["now"]["frame"][(slots[:, None] - back) % self.slots]
         earlier = jnp.where(there.reshape(*there.shape, *(1,) * (earlier.ndim - 2)), earlier, 0)

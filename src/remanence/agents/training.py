@@ -49,6 +49,8 @@ class Training:
     """steps between two copies to the target network; None bootstraps from the network itself"""
     frames: int = 1
     """observations that are stacked to one input"""
+    repeat_first: bool = False
+    """whether the first frame of an episode stands for those before it; else they are zero"""
     replace: bool = True
     """whether a batch may contain the same transition twice"""
     implicit_next: bool = False
@@ -71,8 +73,8 @@ class OnConsolidate:
     reset_optimizer: bool = True
     """whether the optimizer state of the transient part is reset"""
     sync_target: bool = False
-    """whether decayed weights are copied to the target network at once, or with the next copy (Algorithm 4). Reinitialised weights
-    are always copied at once: an older target would train towards the old task"""
+    """whether the weights, decayed or kept, are copied to the target network at once, or with the next copy (Algorithm 4).
+    Reinitialised weights are always copied at once: an older target would train towards the old task"""
 
 
 @dataclass(frozen=True)
@@ -97,9 +99,12 @@ class Consolidation:
 NOTHING = OnConsolidate(KEEP, clear_replay=False, reset_optimizer=False)
 
 
-def clear_replay() -> OnConsolidate:
-    """Empties the replay buffer and keeps everything else: what TD and DQN do at a known task boundary."""
-    return OnConsolidate(KEEP, clear_replay=True, reset_optimizer=False)
+def clear_replay(sync_target: bool = False) -> OnConsolidate:
+    """Empties the replay buffer and keeps all weights: what TD and DQN do at a known task boundary.
+
+    Args: sync_target: whether the target network is also copied, as in the released code.
+    """
+    return OnConsolidate(KEEP, clear_replay=True, reset_optimizer=False, sync_target=sync_target)
 
 
 def reset_all() -> OnConsolidate:

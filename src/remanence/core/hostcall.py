@@ -117,20 +117,37 @@ _lock = threading.Lock()
 _registered: dict[str, Any] = {}  # handlers must outlive the programs that call them
 
 
-def call(name: str, function: HostFunction, result: Any, argument: Array) -> Any:
+def call(
+    name: str, function: HostFunction, result: Any, argument: Array, compiled: Callable[[], int] | None = None
+) -> Any:
     """Calls `function`, which compiled programs refer to by `name`.
 
     `result` is the shape and dtype of the result, or a sequence of them; dtypes are bool, uint8, int32 or float32. Under `vmap`,
     the function is called once, with a leading axis. It may have side effects: it is called exactly once each time the program
     reaches the call, whether its result is used or not. Order is guaranteed only if a call needs the result of another.
+
+    `compiled` returns the address of a compiled handler that does the same as `function`, and is used where XLA can call it.
     """
     with _lock:  # two threads may trace at once
         direct = jax.default_backend() == "cpu" and interface_supported()
         if direct and name not in _registered:
-            _registered[name] = _register(name, function)
+            register_target(name, _compiled_address(name, compiled) or handler(name, function))
+            _registered.setdefault(name, compiled)
     if not direct:
         return _by_io_callback(function, result, argument)
     return jax.ffi.ffi_call(name, result, vmap_method="broadcast_all", has_side_effect=True)(argument)
+
+
+def _compiled_address(name: str, compiled: Callable[[], int] | None) -> int | None:
+    if compiled is None:
+        return None
+    try:
+        return compiled()
+    except Exception as error:  # whatever Numba or LLVM raise
+        warnings.warn(
+            f"{name} is called through Python, its compiled form failed ({type(error).__name__}: {error})", stacklevel=3
+        )
+        return None
 
 
 def _by_io_callback(function: HostFunction, result: Any, argument: Array) -> Any:
@@ -204,9 +221,11 @@ def _answer_metadata(frame: _Frame) -> bool:
     return True
 
 
-def _register(name: str, function: HostFunction) -> Any:
+def handler(name: str, function: HostFunction) -> int:
+    """The address of a handler that calls `function`, which is kept under this name."""
+
     @_Handler
-    def handler(at: Any) -> int | None:
+    def handle(at: Any) -> int | None:
         frame = at.contents
         if _answer_metadata(frame):
             return None
@@ -218,8 +237,8 @@ def _register(name: str, function: HostFunction) -> Any:
             return frame.interface.contents.make_error(ctypes.byref(details))
         return None
 
-    register_target(name, _address(handler))
-    return handler
+    _registered[name] = handle
+    return _address(handle)
 
 
 def register_target(name: str, address: int) -> None:

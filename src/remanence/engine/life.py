@@ -239,7 +239,7 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
             ended=life.ended | (active & (moved.step % config.window == 0)),
         )
         if not world.endless:
-            moved = _begin_episode(config, moved, active & seen.last)
+            moved = _begin_episode(config, moved, active & seen.last, segment)
     else:
         moved = moved._replace(ended=life.ended | (active & seen.last))
     return moved._replace(waiting=life.waiting | moved.ended | is_due(config, moved) | is_done(config, moved))
@@ -247,20 +247,22 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
 
 def close_window(config: LifeConfig, life: Life) -> Life:
     """Closes a full window. The lane becomes active again unless it is done or due to consolidate."""
-    following = life if config.by_steps else _begin_episode(config, life, life.ended)
+    following = life if config.by_steps else _begin_episode(config, life, life.ended, _segment(config, life))
     following = following._replace(window=tree_where(life.ended, _empty_window(), life.window), ended=jnp.bool_(False))
     if life.episodes is not None:
         following = following._replace(episodes=tree_where(life.ended, life.episodes.next_window(), life.episodes))
     return following._replace(waiting=is_done(config, following) | is_due(config, following))
 
 
-def _begin_episode(config: LifeConfig, life: Life, done: Array) -> Life:
-    """Resets the world if `done`."""
+def _begin_episode(config: LifeConfig, life: Life, done: Array, segment: Array) -> Life:
+    """Restarts the world if `done`; `segment` is that of the last step."""
     following = life._replace(episode=life.episode + done)
     if config.world.resets_itself:
         return following
     k_reset = jax.random.fold_in(life.keys.resets, following.episode)
-    world, obs = config.world.reset(k_reset, config.stream.task(_segment(config, following), life.keys.tasks))
+    following_segment = _segment(config, following)
+    task = config.stream.task(following_segment, life.keys.tasks)
+    world, obs = config.world.restart(k_reset, life.world, task, following_segment != segment)
     return following._replace(world=tree_where(done, world, life.world), obs=jnp.where(done, obs, life.obs))
 
 

@@ -43,15 +43,19 @@ def semi_continual(
     consolidation: Mapping[str, Any],
     chosen: DeepStepSizes,
     search: Mapping[str, tuple[float, ...]],
+    sync_target: bool = False,
 ) -> dict[str, Contender]:
     """The learner, the learner with a reset, and with a permanent head. All know task boundaries and clear their replay there.
 
     Args:
         shared: fields that all of them have.
         consolidation: fields that only the one with a permanent head has.
+        sync_target: whether the learner without a reset also copies its target network at a switch, as in the released code.
     """
     contenders = (
-        Contender(plain(lr=chosen.plain, clear_replay=True, **shared), {"lr": search["plain"]}),
+        Contender(
+            plain(lr=chosen.plain, clear_replay=True, sync_target=sync_target, **shared), {"lr": search["plain"]}
+        ),
         Contender(plain(lr=chosen.reset, reset=True, **shared), {"lr": search["reset"]}),
         Contender(
             permanent_transient(

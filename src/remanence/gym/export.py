@@ -44,8 +44,8 @@ class Episode(NamedTuple):
 class Program(NamedTuple):
     """The compiled functions of a world, for one lane."""
 
-    begin: Callable[[np.ndarray, Task], tuple[Episode, Array]]
-    """(two random uint32 words, task) -> episode, observation"""
+    begin: Callable[[np.ndarray, Task, Episode | None, bool], tuple[Episode, Array]]
+    """(two random uint32 words, task, the episode before, whether the task changed since) -> episode, observation"""
     step: Callable[[Episode, int, Task], tuple[Episode, Array, Array]]
     """(episode, action, task) -> episode, observation, [reward, discount, last]"""
 
@@ -54,9 +54,12 @@ class Program(NamedTuple):
 def compiled(world: World) -> Program:
     """The program of a world: compiled once, and shared by all environments of equal worlds."""
 
-    def begin(words: Array, task: Task) -> tuple[Episode, Array]:
+    def begin(words: Array, task: Task, before: Episode | None, switched: Array) -> tuple[Episode, Array]:
         k_reset, k_steps = jax.random.split(jax.random.fold_in(make_key(words[0]), words[1]))
-        state, obs = world.reset(k_reset, task)
+        if before is None:
+            state, obs = world.reset(k_reset, task)
+        else:
+            state, obs = world.restart(k_reset, before.world, task, switched)
         return Episode(unwrap_keys(k_steps), jnp.int32(0), state), _shown(obs)
 
     def step(episode: Episode, action: Array, task: Task) -> tuple[Episode, Array, Array]:
@@ -85,8 +88,8 @@ class WorldEnv(gymnasium.Env[Any, int]):
     """A world with several tasks, one of which is current.
 
     An episode is `terminated` if the world's discount is 0, otherwise `truncated`. `info` has the number of the current `task` and
-    the `discount`. All randomness comes from `np_random`: after `reset(seed=s)`, episodes repeat bit for bit. Setting `task`
-    changes the current task, from the next step on.
+    the `discount`. All randomness comes from `np_random`: after `reset(seed=s)`, episodes repeat bit for bit. Another
+    reset is the world's `restart`. Setting `task` changes the current task, from the next step on.
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012
@@ -125,6 +128,7 @@ class WorldEnv(gymnasium.Env[Any, int]):
         self.task = task
         self._program = compiled(world)
         self._episode: Episode | None = None
+        self._last_task = task
         self._over = True
         self.observation_space = observation_space or space_of(world, self._tasks[0])
         self.action_space = spaces.Discrete(world.num_actions)  # type: ignore[assignment]
@@ -159,8 +163,9 @@ class WorldEnv(gymnasium.Env[Any, int]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         super().reset(seed=seed, options=options)
         words = self.np_random.integers(2**32, size=2, dtype=np.uint32)
-        self._episode, obs = self._program.begin(words, self._tasks[self._task])
-        self._over = False
+        before = self._episode if seed is None and type(self.world).restart is not World.restart else None
+        self._episode, obs = self._program.begin(words, self._tasks[self._task], before, self._task != self._last_task)
+        self._over, self._last_task = False, self._task
         return self._seen(obs), {"task": self._task, "discount": float(np.float32(self.world.discount))}
 
     def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -169,6 +174,7 @@ class WorldEnv(gymnasium.Env[Any, int]):
         if not 0 <= action < self.world.num_actions:
             raise UserError(f"actions are 0 to {self.world.num_actions - 1} here; got {action}")
         self._episode, obs, numbers = self._program.step(self._episode, int(action), self._tasks[self._task])
+        self._last_task = self._task
         reward, discount, last = np.asarray(numbers).tolist()
         self._over = last > 0
         terminated = self._over and discount == 0

@@ -169,7 +169,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         return ""
     rows = "".join(
         f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{one.verdict}</td>'
-        f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence)}</td></tr>"
+        f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence).replace('; ', ';<br>')}</td></tr>"
         for one in claims
     )
     return (

@@ -15,8 +15,8 @@ from remanence.core.types import Key, ObsSpec, Task, TimeStep, WorldState
 class World(abc.ABC):
     """What every world derives from: a frozen dataclass of static shape. What differs between tasks comes in as `task`.
 
-    The loop calls `reset` after a time step with `last`. A world that resets itself sets `resets_itself`, and its time steps have
-    `reset_obs`.
+    The loop calls `reset` at the beginning of a life, and `restart` after a time step with `last`. A world that resets itself sets
+    `resets_itself`, and its time steps have `reset_obs`.
     """
 
     num_actions: int
@@ -31,6 +31,14 @@ class World(abc.ABC):
     @abc.abstractmethod
     def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]:
         """The beginning of an episode: its state, and the first observation."""
+
+    def restart(self, key: Key, before: WorldState, task: Task, switched: Array) -> tuple[WorldState, Array]:
+        """The beginning of an episode after another one, which ended in the state `before`; by default a `reset`.
+
+        Args: switched: [] whether the segment changed too, and possibly the task.
+        """
+        del before, switched
+        return self.reset(key, task)
 
     @abc.abstractmethod
     def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]: ...

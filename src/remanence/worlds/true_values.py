@@ -51,14 +51,17 @@ def random_walk(world: CornerGrid, tasks: np.ndarray) -> tuple[np.ndarray, np.nd
     return transitions, rewards
 
 
-def corner_grid_truth(world: CornerGrid, tasks: np.ndarray) -> Truth:
-    """Exact values of the random policy; weights are the expected visits from the start, goals included (their error is 0)."""
+def corner_grid_truth(world: CornerGrid, tasks: np.ndarray, by_visits: bool = True) -> Truth:
+    """Exact values of the random policy; goals are points without error.
+
+    Args: by_visits: whether weights are the expected visits from the start, goals included; else all states weigh the same.
+    """
     transitions, rewards = random_walk(world, tasks)
     visits = expected_visits(transitions, np.eye(world.num_states)[world.start])
     return Truth(
         points=np.arange(world.num_states, dtype=np.int32),
         values=state_values(transitions, rewards, world.discount),
-        weights=visits / visits.sum(),
+        weights=visits / visits.sum() if by_visits else np.full(world.num_states, 1 / world.num_states),
         final=np.isin(np.arange(world.num_states), world.corners),
     )
 
@@ -85,12 +88,19 @@ def continuous_grid_truth(world: ContinuousGrid, tasks: np.ndarray, episodes: in
 
 
 def rooms_truth(
-    world: Rooms, tasks: np.ndarray, states: int = 256, rollouts: int = 2048, frames: int = 1, seed: int = 0
+    world: Rooms,
+    tasks: np.ndarray,
+    states: int = 256,
+    rollouts: int = 2048,
+    frames: int = 1,
+    repeat_first: bool = False,
+    seed: int = 0,
 ) -> Truth:
     """Monte Carlo values of the random policy from exact states of the simulator, cached on disk.
 
     The states are visited by the random policy, each at a random time of a walk; each comes with the agent's input there,
-    including the frames before it. The part of the return beyond a rollout's horizon is below a millionth.
+    including the frames before it: before the start of the episode zero, or with `repeat_first` its first frame. The part of the
+    return beyond a rollout's horizon is below a millionth.
     """
     parameters = {
         "world": repr(world),
@@ -99,11 +109,12 @@ def rooms_truth(
         "frames": frames,
         "seed": seed,
         "method": 1,
+        **({"repeat_first": True} if repeat_first else {}),
     }
 
     def compute() -> dict[str, np.ndarray]:
         k_walk, k_roll = jax.random.split(make_key(seed))
-        met, points = jax.jit(jax.vmap(partial(_meet, world, frames)))(jax.random.split(k_walk, states))
+        met, points = jax.jit(jax.vmap(partial(_meet, world, frames, repeat_first)))(jax.random.split(k_walk, states))
         gains = _returns_from(world, met, rollouts, k_roll)  # [states, rollouts, prizes]
         return {
             "points": np.asarray(points),
@@ -126,7 +137,7 @@ def rooms_truth(
 WALK = 200  # the time of an evaluation state is drawn among this number of steps
 
 
-def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
+def _meet(world: Rooms, frames: int, repeat_first: bool, key: Key) -> tuple[Any, Array]:
     """A state at a random time of a random walk, and the agent's input there."""
     task = jnp.zeros(world.num_prizes)
     k_index, k_reset, k_steps = jax.random.split(key, 3)
@@ -147,6 +158,8 @@ def _meet(world: Rooms, frames: int, key: Key) -> tuple[Any, Array]:
     if frames == 1:
         return state, walked[1][index]
     back = jnp.arange(frames - 1, -1, -1)
+    if repeat_first:
+        back = jnp.minimum(back, age)
     stack = walked[1][jnp.maximum(index - back, 0)]
     stack = jnp.where((back <= age).reshape(-1, *(1,) * (stack.ndim - 1)), stack, False)
     return state, join_frames(stack[None])[0]

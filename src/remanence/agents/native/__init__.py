@@ -2,8 +2,7 @@
 
     tiles.py      matrix products, written as LLVM instructions
     kernels.py    the layers, forward and backward, and the optimizers
-    memory.py     arrays at addresses
-    compiling.py  how kernels are compiled and cached
+    memory.py     scratch memory
     support.py    which agents it serves
     handlers.py   what XLA calls: finds its arguments in memory and calls the kernels
     calls.py      the same calls as JAX functions

@@ -1,13 +1,12 @@
 """What XLA calls: handlers that find their arguments in memory and call the kernels. No Python runs in them.
 
-A handler gets the address of a call frame (`core/hostcall.py` has its structures). Under `vmap` its buffers have leading axes.
+A handler gets the address of a call frame (`core/native/callframe.py` reads it). Under `vmap` its buffers have leading axes.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from remanence.agents.native.compiling import handler, kernel
 from remanence.agents.native.kernels import (
     ADAM,
     BIAS,
@@ -23,16 +22,22 @@ from remanence.agents.native.kernels import (
     decode,
     forward,
 )
-from remanence.agents.native.memory import F4, I8, copy, floats, ints, longs, octets, padded, take
+from remanence.agents.native.memory import copy, padded, take
 from remanence.agents.native.tiles import flush_denormals, restore_denormals
-from remanence.core import hostcall
-
-_EXTENSION, _INTERFACE = hostcall.Offsets.EXTENSION, hostcall.Offsets.INTERFACE
-_ARGUMENTS, _RESULTS = hostcall.Offsets.ARGUMENTS, hostcall.Offsets.RESULTS
-_DATA, _RANK, _DIMS = hostcall.Offsets.DATA, hostcall.Offsets.RANK, hostcall.Offsets.DIMS
-_EXTENSION_TYPE, _METADATA = hostcall.Offsets.EXTENSION_TYPE, hostcall.Offsets.METADATA
-_METADATA_VERSION, _INTERFACE_VERSION = hostcall.Offsets.METADATA_VERSION, hostcall.Offsets.INTERFACE_VERSION
-_IS_METADATA = hostcall.METADATA
+from remanence.core.native.addresses import F4, I8, floats, ints, octets
+from remanence.core.native.callframe import (
+    argument,
+    arguments_of,
+    asks_for_version,
+    data,
+    dim,
+    elements,
+    rank,
+    result,
+    results_of,
+    word,
+)
+from remanence.core.native.compiling import handler, kernel
 
 # The plan of a call: what is fixed when the program is compiled. After these come the inputs and the units of each layer.
 (
@@ -74,63 +79,17 @@ SIZES = IMAGE + 5
 
 
 @kernel
-def _word(address):
-    return longs(address, 1)[0]
-
-
-@kernel
-def _asks_for_version(frame):
-    """On registration, XLA asks for our version of the interface; we return its own. -> whether this was such a call."""
-    extension = _word(frame + _EXTENSION)
-    if extension == 0 or ints(extension + _EXTENSION_TYPE, 1)[0] != _IS_METADATA:
-        return False
-    theirs = ints(_word(frame + _INTERFACE) + _INTERFACE_VERSION, 2)
-    ours = ints(_word(extension + _METADATA) + _METADATA_VERSION, 2)
-    ours[0], ours[1] = theirs[0], theirs[1]
-    return True
-
-
-@kernel
-def _argument(frame, i):
-    return _word(_word(frame + _ARGUMENTS) + 8 * i)
-
-
-@kernel
-def _result(frame, i):
-    return _word(_word(frame + _RESULTS) + 8 * i)
-
-
-@kernel
-def _data(buffer):
-    return _word(buffer + _DATA)
-
-
-@kernel
-def _dim(buffer, i):
-    return _word(_word(buffer + _DIMS) + 8 * i)
-
-
-@kernel
-def _elements(buffer, first):
-    """The number of elements along the axes from `first` on."""
-    count = 1
-    for i in range(first, _word(buffer + _RANK)):
-        count *= _dim(buffer, i)
-    return count
-
-
-@kernel
 def _of_lane(buffer, lane, lanes, size):
     """The address of a lane's part of a buffer with elements of `size` bytes."""
-    return _data(buffer) + lane * (_elements(buffer, 0) // lanes) * size
+    return data(buffer) + lane * (elements(buffer, 0) // lanes) * size
 
 
 @kernel
 def _fill(net, buffers, first, lane, lanes, weights, bias):
     """Fills two columns of the table with addresses; weights and bias alternate among the buffers from `first` on."""
     for n in range(net.shape[0]):
-        net[n, weights] = _of_lane(_word(buffers + 8 * (first + 2 * n)), lane, lanes, 4)
-        net[n, bias] = _of_lane(_word(buffers + 8 * (first + 2 * n + 1)), lane, lanes, 4)
+        net[n, weights] = _of_lane(word(buffers + 8 * (first + 2 * n)), lane, lanes, 4)
+        net[n, bias] = _of_lane(word(buffers + 8 * (first + 2 * n + 1)), lane, lanes, 4)
 
 
 @kernel
@@ -146,11 +105,11 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
     """The bits of the sampled inputs and of the next ones: stacks of frames, as `agents/replay.py` reads them."""
     batch, total, frames, channels = plan[BATCH], plan[SLOTS], plan[FRAMES], plan[CHANNELS]
     stride, size = channels * frames, plan[FRAME_BYTES]
-    ages = ints(_of_lane(_argument(frame, A_AGES), lane, lanes, 4), batch)
-    now = _of_lane(_argument(frame, A_FRAME), lane, lanes, 1)
-    next_frames = _of_lane(_argument(frame, A_NEXT_FRAME), lane, lanes, 1)
-    earlier = octets(_of_lane(_argument(frame, A_BEFORE), lane, lanes, 1), total)
-    cut = octets(_of_lane(_argument(frame, A_CUT), lane, lanes, 1), total)
+    ages = ints(_of_lane(argument(frame, A_AGES), lane, lanes, 4), batch)
+    now = _of_lane(argument(frame, A_FRAME), lane, lanes, 1)
+    next_frames = _of_lane(argument(frame, A_NEXT_FRAME), lane, lanes, 1)
+    earlier = octets(_of_lane(argument(frame, A_BEFORE), lane, lanes, 1), total)
+    cut = octets(_of_lane(argument(frame, A_CUT), lane, lanes, 1), total)
     for s in range(batch):
         age = ages[s]
         slot = (overwritten + age) % total
@@ -185,12 +144,12 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
 def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output, error):
     """The gradient of the loss with respect to the values of the actions taken (Algorithm 4, lines 10, 11 and 15, 16)."""
     batch, total, ld = plan[BATCH], plan[SLOTS], padded(outputs)
-    stored = _of_lane(_argument(frame, A_OUTPUT), lane, lanes, 4 if plan[WIDE_OUTPUT] else 1)
+    stored = _of_lane(argument(frame, A_OUTPUT), lane, lanes, 4 if plan[WIDE_OUTPUT] else 1)
     wide, narrow = ints(stored, total), octets(stored, total)
-    reward = floats(_of_lane(_argument(frame, A_REWARD), lane, lanes, 4), total)
-    discount = floats(_of_lane(_argument(frame, A_DISCOUNT), lane, lanes, 4), total)
-    cached = _of_lane(_argument(frame, A_CACHED), lane, lanes, 4)
-    next_cached = _of_lane(_argument(frame, A_NEXT_CACHED), lane, lanes, 4)
+    reward = floats(_of_lane(argument(frame, A_REWARD), lane, lanes, 4), total)
+    discount = floats(_of_lane(argument(frame, A_DISCOUNT), lane, lanes, 4), total)
+    cached = _of_lane(argument(frame, A_CACHED), lane, lanes, 4)
+    next_cached = _of_lane(argument(frame, A_NEXT_CACHED), lane, lanes, 4)
     values, others = floats(q, batch * ld), floats(other_q, batch * ld)
     for s in range(batch):
         slot = slots[s]
@@ -216,12 +175,12 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output,
 def _step_lane(frame, lane, lanes, plan, net, other):
     """One update of one lane."""
     batch, inputs, last = plan[BATCH], net[0, INPUTS], net.shape[0] - 1
-    rates = floats(_of_lane(_argument(frame, A_RATES), lane, lanes, 4), 2)
-    numbers = ints(_of_lane(_argument(frame, A_NUMBERS), lane, lanes, 4), 3)
+    rates = floats(_of_lane(argument(frame, A_RATES), lane, lanes, 4), 2)
+    numbers = ints(_of_lane(argument(frame, A_NUMBERS), lane, lanes, 4), 3)
     networks = 3 if plan[OPTIMIZER] == ADAM else 1
     written = networks + (1 if plan[HAS_TARGET] and not plan[CONSOLIDATES] else 0)
     stack = np.empty(1, I8)
-    stack[0] = _of_lane(_result(frame, 2 * net.shape[0] * written), lane, lanes, 1)
+    stack[0] = _of_lane(result(frame, 2 * net.shape[0] * written), lane, lanes, 1)
     idx, next_idx = take(stack, 4 * batch * inputs), take(stack, 4 * batch * inputs)
     counts, next_counts = ints(take(stack, 4 * batch), batch), ints(take(stack, 4 * batch), batch)
     slots, valid = ints(take(stack, 4 * batch), batch), ints(take(stack, 4 * batch), batch)
@@ -241,19 +200,19 @@ def _step_lane(frame, lane, lanes, plan, net, other):
 def _copy_network(frame, to, layers, lane, lanes):
     """Copies the network, the first results, to the target network, results `to` and those after it."""
     for i in range(2 * layers):
-        size = _elements(_result(frame, i), 0) // lanes
-        copy(_of_lane(_result(frame, to + i), lane, lanes, 4), _of_lane(_result(frame, i), lane, lanes, 4), size)
+        size = elements(result(frame, i), 0) // lanes
+        copy(_of_lane(result(frame, to + i), lane, lanes, 4), _of_lane(result(frame, i), lane, lanes, 4), size)
 
 
 @kernel
 def _step(frame):
     """Results: the network, its optimizer state, the target network if there is one, scratch memory. All but the last in place."""
-    fixed = _data(_argument(frame, A_PLAN))
+    fixed = data(argument(frame, A_PLAN))
     layers, batch = ints(fixed, SIZES)[LAYERS], ints(fixed, SIZES)[BATCH]
     plan = ints(fixed, SIZES + layers + 1)
-    lanes = _elements(_argument(frame, A_AGES), 0) // batch
+    lanes = elements(argument(frame, A_AGES), 0) // batch
     adam, copies = plan[OPTIMIZER] == ADAM, plan[HAS_TARGET] and not plan[CONSOLIDATES]
-    results, leaves = _word(frame + _RESULTS), (6 if adam else 2) * layers
+    results, leaves = results_of(frame), (6 if adam else 2) * layers
     net, other = np.empty((layers, COLUMNS), I8), np.empty((layers, COLUMNS), I8)
     for n in range(layers):
         net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
@@ -267,9 +226,9 @@ def _step(frame):
         if copies:
             first = leaves
         elif plan[CONSOLIDATES]:
-            buffers, first = _word(frame + _ARGUMENTS), A_NETWORKS + leaves
+            buffers, first = arguments_of(frame), A_NETWORKS + leaves
         _fill(other, buffers, first, lane, lanes, WEIGHTS, BIAS)
-        todo = ints(_of_lane(_argument(frame, A_NUMBERS), lane, lanes, 4), 3)
+        todo = ints(_of_lane(argument(frame, A_NUMBERS), lane, lanes, 4), 3)
         if todo[0]:
             _step_lane(frame, lane, lanes, plan, net, other)
         if todo[1] and copies:
@@ -278,7 +237,7 @@ def _step(frame):
 
 @handler
 def step_handler(frame):
-    if not _asks_for_version(frame):
+    if not asks_for_version(frame):
         before = flush_denormals()
         _step(frame)
         restore_denormals(before)
@@ -290,32 +249,32 @@ def _part(buffer, out, axes, t, size):
     """The address of what belongs to part t of `out`, in a buffer with elements of `size` bytes: axes of length 1 are shared."""
     index, step = 0, 1
     for d in range(axes - 1, -1, -1):
-        if _dim(buffer, d) > 1:
-            index += t % _dim(out, d) * step
-            step *= _dim(buffer, d)
-        t //= _dim(out, d)
-    return _data(buffer) + index * _elements(buffer, axes) * size
+        if dim(buffer, d) > 1:
+            index += t % dim(out, d) * step
+            step *= dim(buffer, d)
+        t //= dim(out, d)
+    return data(buffer) + index * elements(buffer, axes) * size
 
 
 @kernel
 def _values(frame):
     """Arguments: plan, inputs [n, bits] as bytes, the network. Results: values [n, outputs], scratch memory."""
-    fixed, source, out = _argument(frame, 0), _argument(frame, 1), _result(frame, 0)
-    axes = _word(out + _RANK) - 2
-    numbers = ints(_data(fixed), SIZES)
+    fixed, source, out = argument(frame, 0), argument(frame, 1), result(frame, 0)
+    axes = rank(out) - 2
+    numbers = ints(data(fixed), SIZES)
     layers, image = numbers[LAYERS], numbers[IMAGE:SIZES]
-    sizes = ints(_data(fixed), SIZES + layers + 1)
+    sizes = ints(data(fixed), SIZES + layers + 1)
     net = np.empty((layers, COLUMNS), I8)
-    rows, bits, outputs = _dim(source, axes), _dim(source, axes + 1), _dim(out, axes + 1)
-    parts = _elements(out, 0) // (rows * outputs)
+    rows, bits, outputs = dim(source, axes), dim(source, axes + 1), dim(out, axes + 1)
+    parts = elements(out, 0) // (rows * outputs)
     stack = np.empty(1, I8)
     for t in range(parts):
         for n in range(layers):
             net[n, INPUTS], net[n, UNITS] = sizes[SIZES + n], sizes[SIZES + n + 1]
-            net[n, WEIGHTS] = _part(_argument(frame, 2 + 2 * n), out, axes, t, 4)
-            net[n, BIAS] = _part(_argument(frame, 3 + 2 * n), out, axes, t, 4)
+            net[n, WEIGHTS] = _part(argument(frame, 2 + 2 * n), out, axes, t, 4)
+            net[n, BIAS] = _part(argument(frame, 3 + 2 * n), out, axes, t, 4)
         first = _part(source, out, axes, t, 1)
-        stack[0] = _data(_result(frame, 1))
+        stack[0] = data(result(frame, 1))
         block = min(rows, numbers[BATCH])
         idx, counts = take(stack, 4 * block * bits), ints(take(stack, 4 * block), block)
         acts = _activations(net, block, stack)
@@ -324,7 +283,7 @@ def _values(frame):
             for s in range(count):
                 x, found, c = octets(first + (start + s) * bits, bits), ints(idx + 4 * s * bits, bits), 0
                 for i in range(0, bits, 8):  # eight at a time: most are 0
-                    if i + 8 <= bits and _word(first + (start + s) * bits + i) == 0:
+                    if i + 8 <= bits and word(first + (start + s) * bits + i) == 0:
                         continue
                     for b in range(i, min(i + 8, bits)):
                         if x[b]:
@@ -334,12 +293,12 @@ def _values(frame):
             forward(net, image, idx, counts, count, bits, acts, stack)
             ld = padded(outputs)
             for s in range(count):
-                copy(_data(out) + 4 * (t * rows + start + s) * outputs, acts[layers - 1] + 4 * s * ld, outputs)
+                copy(data(out) + 4 * (t * rows + start + s) * outputs, acts[layers - 1] + 4 * s * ld, outputs)
 
 
 @handler
 def values_handler(frame):
-    if not _asks_for_version(frame):
+    if not asks_for_version(frame):
         before = flush_denormals()
         _values(frame)
         restore_denormals(before)

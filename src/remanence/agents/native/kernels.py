@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from remanence.agents.native.compiling import kernel
-from remanence.agents.native.memory import F4, floats, ints, octets, padded, take, zero
+from remanence.agents.native.memory import padded, take, zero
 from remanence.agents.native.tiles import add_to, product, transpose
+from remanence.core.native.addresses import F4, floats, ints, octets
+from remanence.core.native.compiling import kernel
 
 # Columns of `net`.
 WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, INPUTS, UNITS = range(8)

@@ -1,52 +1,10 @@
-"""Arrays at addresses, and a stack of scratch memory."""
-
-# Numba passes the first argument of an intrinsic, and sets its options when it is imported.
-# pyright: reportCallIssue=false, reportAttributeAccessIssue=false, reportPrivateImportUsage=false
+"""Copies, and a stack of scratch memory."""
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from llvmlite import ir
-from numba import carray, types
-from numba.extending import intrinsic
-
-from remanence.agents.native.compiling import kernel
 from remanence.agents.native.support import LANES
-
-F4, I4, I8, U1 = np.float32, np.int32, np.int64, np.uint8
-
-
-@intrinsic
-def _pointer(typingctx: Any, address: Any) -> Any:
-    del typingctx, address
-
-    def codegen(context: Any, builder: Any, _: Any, args: Any) -> Any:
-        del context
-        return builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.int64), codegen
-
-
-@kernel
-def floats(address, n):
-    return carray(_pointer(address), (n,), F4)
-
-
-@kernel
-def ints(address, n):
-    return carray(_pointer(address), (n,), I4)
-
-
-@kernel
-def longs(address, n):
-    return carray(_pointer(address), (n,), I8)
-
-
-@kernel
-def octets(address, n):
-    return carray(_pointer(address), (n,), U1)
+from remanence.core.native.addresses import F4, floats
+from remanence.core.native.compiling import kernel
 
 
 @kernel

@@ -86,6 +86,8 @@ def why_not_native(learner: DeepLearner) -> str | None:
         return f"its optimizer is none of {', '.join(OPTIMIZERS)}"
     if training.penalty is not None or training.renewal is not None:
         return "it has a penalty or a renewal of weights"
+    if training.repeat_first and training.frames > 1:
+        return "it repeats the first frame of an episode"
     if parts.has_permanent and not learner.use_cache:
         return "it does not cache V^P"
     return None

@@ -17,8 +17,8 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from remanence.agents.native.compiling import kernel
 from remanence.agents.native.support import LANES
+from remanence.core.native.compiling import kernel
 
 K_BLOCK = 128  # rows of the right factor at a time: they stay in the first-level cache
 _FLOAT, _INT = ir.FloatType(), ir.IntType(64)

@@ -1,6 +1,7 @@
 """Jelly Bean World: an infinite map of items that is generated while the agent walks (Platanios, Saparov and Mitchell, 2020).
 
-For the same seed and actions, the worlds are bit for bit those of the original simulator.
+For the same seed and actions, the worlds are bit for bit those of the original simulator's default build, if intensities and
+interactions are dyadic fractions, as in both presets: sums of energies are then exact in single precision.
 """
 
 from remanence.worlds.jellybean.items import PRESETS, Box, Item, JellyBean, preset

@@ -33,6 +33,7 @@ class Energy(NamedTuple):
     strokes: np.ndarray  # [strokes · 8]
     offset: np.ndarray  # [cells + 2]  ln kinds + 2 ln size − ln count, approximately
     logarithm: np.ndarray  # [counts]
+    choices: np.float32  # ln kinds + 2 ln size: one in this many kinds and cells is proposed
     accept_below: np.ndarray  # [bins of the gain]  a random number below it accepts
     reject_from: (
         np.ndarray
@@ -46,8 +47,9 @@ def grid(rules: JellyBean) -> Grid:
 
 def energy(rules: JellyBean) -> Energy:
     first, places, strokes = _strokes(rules)
-    counts = np.arange(max(rules.patch_size**2 + 2, rules.num_kinds + 1))
+    counts = np.arange(rules.patch_size**2 + 2)
     logarithm = np.log(np.maximum(counts, 1))
+    kinds, cells = np.float32(np.log(rules.num_kinds)), np.float32(2 * np.log(rules.patch_size))
     accept_below, reject_from = _thresholds()
     return Energy(
         intensity=np.array([item.intensity for item in rules.items], np.float32) * FINENESS,
@@ -56,6 +58,7 @@ def energy(rules: JellyBean) -> Energy:
         strokes=strokes,
         offset=(FINENESS * (np.log(rules.num_kinds) + 2 * np.log(rules.patch_size) - logarithm)).astype(np.float32),
         logarithm=logarithm.astype(np.float32),
+        choices=kinds + cells,
         accept_below=accept_below,
         reject_from=reject_from,
     )

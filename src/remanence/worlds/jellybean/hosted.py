@@ -1,4 +1,7 @@
-"""Jelly Bean World for the engine: maps are on the host, and the compiled loop calls the host at every step."""
+"""Jelly Bean World for the engine: maps are on the host, and the compiled loop calls the host at every step.
+
+Steps on existing terrain are made without Python (`direct.py`), where XLA can call compiled functions.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,10 @@ import numpy as np
 from jax import Array
 
 from remanence.core import hostcall
+from remanence.core.native.compiling import one_at_a_time
 from remanence.core.types import Key, ObsSpec, TimeStep
 from remanence.worlds.base import HostedWorld
+from remanence.worlds.jellybean import directory
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.rewards import DISCOUNT
 from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
@@ -76,7 +81,8 @@ class JellyBeanWorld(HostedWorld):
         del key
         asked = jnp.stack([state.map, state.time, action.astype(jnp.int32), active.astype(jnp.int32)])
         cells = self.rules.view**2
-        result = hostcall.call("remanence_jellybean_step", _step, jax.ShapeDtypeStruct((cells + 1,), np.uint8), asked)
+        answer = jax.ShapeDtypeStruct((cells + 1,), np.uint8)
+        result = hostcall.call("remanence_jellybean_step", _step, answer, asked, compiled=_compiled_step)
         view, find = result[:cells].reshape(self.rules.view, self.rules.view), result[cells]
         reward = jnp.where(find > 0, task[jnp.maximum(find.astype(jnp.int32) - 1, 0)], 0.0)
         seen = TimeStep(self._bits(view), reward, jnp.float32(self.discount), jnp.bool_(False))
@@ -105,6 +111,7 @@ class JellyBeanWorld(HostedWorld):
     def drop(self, states: HostState) -> None:
         """Deletes the maps of lanes that are done."""
         for number in np.asarray(states.map).tolist():
+            directory.withdraw(number)
             _maps.pop(number, None)
 
     def _bits(self, view: Array) -> Array:
@@ -124,15 +131,30 @@ def _begin(asked: np.ndarray, numbers: np.ndarray, views: np.ndarray) -> None:
 def _step(asked: np.ndarray, result: np.ndarray) -> None:
     """[lanes, (map, time, action, active)] -> [lanes, (view, find)]. Lanes that are not active stay where they are."""
     result[...] = 0
-    for (number, time, action, active), answer in zip(
-        asked.reshape(-1, 4), result.reshape(-1, result.shape[-1]), strict=True
+    result[..., -1] = np.where(asked[..., -1], directory.LEFT, 0)
+    _finish(asked, result)
+
+
+def _finish(asked: np.ndarray, result: np.ndarray) -> None:
+    """The steps that are left."""
+    for (number, time, action, _), answer in zip(
+        asked.reshape(-1, 4).tolist(), result.reshape(-1, result.shape[-1]), strict=True
     ):
-        if active:
-            one = _maps[int(number)]
+        if answer[-1] == directory.LEFT:
+            one = _maps[number]
             if one.time[0] != time:
                 raise RuntimeError(f"step {time} of a map that is at step {one.time[0]}")
-            one.step(action.reshape(1))
+            one.step(np.array([action]))
             answer[:-1], answer[-1] = one.views[0].ravel(), one.collected_now[0]
+            one.publish(number)
+
+
+def _compiled_step() -> int:
+    """The address of the handler that makes steps without Python, where it can."""
+    with one_at_a_time():
+        from remanence.worlds.jellybean import direct
+
+    return direct.address(hostcall.handler("remanence_jellybean_finish", _finish))
 
 
 def _number(rules: JellyBean) -> int:
@@ -145,4 +167,5 @@ def _number(rules: JellyBean) -> int:
 def _keep(one: JellyBeanWorlds) -> int:
     number = next(_numbers)
     _maps[number] = one
+    one.publish(number)
     return number

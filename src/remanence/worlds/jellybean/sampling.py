@@ -182,7 +182,7 @@ def _propose(state: U, iterations: int, number: int, energy: Energy, workspace: 
                     gain = intensity[kind] + field[kind * plane + cell]
                     bin = _bin(gain + offset[count + ONE])
                     if state < reject_from[bin] and (
-                        state < accept_below[bin] or _accepts(state, gain, F(1.0), count + ONE, kinds, size, energy)
+                        state < accept_below[bin] or _accepts(state, gain, F(1.0), count + ONE, energy)
                     ):
                         items[begin + count] = (kind << (bits + bits)) | (x << bits) | y
                         counts[patch] = count + ONE
@@ -198,7 +198,7 @@ def _propose(state: U, iterations: int, number: int, energy: Energy, workspace: 
                 gain = -intensity[kind] - field[kind * plane + cell]
                 bin = _bin(gain - offset[count])
                 if state < reject_from[bin] and (
-                    state < accept_below[bin] or _accepts(state, gain, F(-1.0), count, kinds, size, energy)
+                    state < accept_below[bin] or _accepts(state, gain, F(-1.0), count, energy)
                 ):
                     items[index] = items[begin + count - ONE]
                     counts[patch] = count - ONE
@@ -219,15 +219,14 @@ def _bin(gain: F) -> U:
 
 
 @compiled
-def _accepts(bits: U, gain: F, sign: F, count: U, kinds: U, size: U, energy: Energy) -> bool | np.bool_:
-    """Whether ln u < gain ± (− ln count + ln kinds + 2 ln size), `count` being the larger number of items in the patch.
+def _accepts(bits: U, gain: F, sign: F, count: U, energy: Energy) -> bool | np.bool_:
+    """Whether ln u < gain ± (ln kinds + 2 ln size − ln count), `count` being the larger number of items in the patch.
 
-    In single precision, added from left to right. Rarely called: the thresholds decide nearly always.
+    In single precision and in the order of the original's default build: first the constant ln kinds + 2 ln size, rounded once,
+    then ln count. Rarely called: the thresholds decide nearly always.
     """
-    logarithm = energy.logarithm
-    gain = gain * F(1 / FINENESS) - sign * logarithm[count]
-    gain = gain + sign * logarithm[kinds]
-    gain = gain + sign * (F(2.0) * logarithm[size])
+    gain = gain * F(1 / FINENESS) + sign * energy.choices
+    gain = gain - sign * energy.logarithm[count]
     return F(math.log(F(bits) / F(MODULUS - 1))) < gain
 
 

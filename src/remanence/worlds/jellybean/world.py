@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.worlds.jellybean import directory
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
 from remanence.worlds.jellybean.items import JellyBean
@@ -24,8 +25,9 @@ FIRST_TIMES = 10  # factor of iterations where an agent starts
 class JellyBeanWorlds:
     """Infinite maps of items, one per lane, each with one agent that starts at (0, 0).
 
-    The world of a seed is that of the original simulator, bit for bit. Every action moves the agent by one cell; an item in a
-    cell it enters is collected. Terrain is generated when the agent first comes near, and stays; collected items do not return.
+    The world of a seed is that of the original simulator: bit for bit if all numbers of its items are dyadic fractions. Every
+    action moves the agent by one cell; an item in a cell it enters is collected. Terrain is generated when the agent first comes
+    near, and stays; collected items do not return.
 
     Steps overwrite the arrays `views`, `collected_now`, `places` and `collected`: copy them to keep them.
     """
@@ -118,6 +120,10 @@ class JellyBeanWorlds:
                 raise UserError("agents cannot go farther than 2³¹ cells or steps: start a new world")
             self._memory = memories.with_room(self._memory, rules, status != DONE)
             self._make_terrain(np.flatnonzero(status == NO_TERRAIN).tolist(), rules.iterations)
+
+    def publish(self, number: int) -> None:
+        """Lets the handler in `direct.py` step this map, which has one lane."""
+        directory.publish(number, self.rules, self._memory, self._sight)
 
     def _make_terrain(self, lanes: list[int], iterations: int) -> None:
         """Generates the terrain these lanes wait for."""

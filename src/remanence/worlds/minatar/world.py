@@ -51,9 +51,9 @@ class MinAtarState(NamedTuple):
 class MinAtar(World):
     """One game of MinAtar, with all six actions: nothing, left, up, right, down, fire.
 
-    With probability `sticky` the last action is repeated instead of the chosen one; before the first step, it is the no-op (in
-    the original, the last action of the episode before). With `ramping`, games that support it become harder. The end of a game
-    is a termination, also when its time is up, as in the original.
+    With probability `sticky` the last action is repeated instead of the chosen one. In the first step of an episode that is
+    the last action of the episode before, as in the original; after a switch, and at first, it is the no-op. With `ramping`,
+    games that support it become harder. The end of a game is a termination, also when its time is up, as in the original.
 
     Observation: bool, [10, 10, channels]: row, column, channel. `channels` may be more than the game has; the rest is empty.
     Task: ignored.
@@ -80,6 +80,9 @@ class MinAtar(World):
     def reset(self, key: Key, task: Array) -> tuple[MinAtarState, Array]:
         del task
         return self.begin(self.draw(key))
+
+    def restart(self, key: Key, before: MinAtarState, task: Array, switched: Array) -> tuple[MinAtarState, Array]:
+        return _with_last_action(self.reset(key, task), before, switched)
 
     def step(self, key: Key, state: MinAtarState, action: Array, task: Array) -> tuple[MinAtarState, TimeStep]:
         del task
@@ -139,6 +142,9 @@ class MinAtarGames(World):
         state = MinAtarState(tuple(game.begin(game.draw(u)) for game in self.rules), jnp.int32(0))
         return state, self.observe(state, task)
 
+    def restart(self, key: Key, before: MinAtarState, task: Array, switched: Array) -> tuple[MinAtarState, Array]:
+        return _with_last_action(self.reset(key, task), before, switched)
+
     def step(self, key: Key, state: MinAtarState, action: Array, task: Array) -> tuple[MinAtarState, TimeStep]:
         # Lanes play different games, so every lane steps all games and selects one outcome: see `bench/minatar.py`.
         sticks, u = _chance(key, self.sticky)
@@ -162,6 +168,14 @@ class MinAtarGames(World):
         for number, board in enumerate(boards[1:], start=1):
             seen = jnp.where(task == number, board, seen)
         return spread(seen)
+
+
+def _with_last_action(
+    begun: tuple[MinAtarState, Array], before: MinAtarState, switched: Array
+) -> tuple[MinAtarState, Array]:
+    """The beginning of an episode, where the last action of the episode before may still be repeated, unless the game switched."""
+    state, obs = begun
+    return state._replace(last_action=jnp.where(switched, state.last_action, before.last_action)), obs
 
 
 def _padded(board: Array, channels: int) -> Array:

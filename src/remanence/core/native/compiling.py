@@ -22,6 +22,7 @@ import numba
 
 from remanence.core import backend
 
+_ROOMS = "core/native", "agents/native", "worlds/jellybean"  # where kernels are
 # Products and sums may fuse; nothing is reordered.
 FAST = {"contract", "nsz", "arcp"}
 
@@ -30,7 +31,10 @@ FAST = {"contract", "nsz", "arcp"}
 def directory() -> Path | None:
     """The cache of the kernels; None if it cannot be made."""
     sources = hashlib.sha256(numba.__version__.encode())
-    for source in sorted(Path(__file__).parent.glob("*.py")):
+    package = Path(__file__).parents[2]
+    for source in sorted(
+        [package / "core" / "hostcall.py", *(file for room in _ROOMS for file in (package / room).glob("*.py"))]
+    ):
         sources.update(source.read_bytes())
     path = backend.cache_directory() / "kernels" / sources.hexdigest()[:16]
     try:

@@ -197,7 +197,7 @@ def test_panel_of_games_and_its_words() -> None:
     assert [(one["game"], one["return"]) for one in panel] == [("breakout", 17.5)]
     assert results.unit == "window"
     drawn = learning_curves(results, [Line("return")], "", "").to_dict()
-    assert drawn["title"]["subtitle"] == ["mean of 1 seeds, 90 % bands; dashed rules: a new task is drawn"]
+    assert drawn["title"]["subtitle"] == ["one seed, no bands; dashed rules: a new task is drawn"]
 
 
 def test_trailing_mean() -> None:

@@ -201,14 +201,14 @@ class Show:
     """print JSON instead of tables"""
 
     def execute(self) -> None:
-        from remanence.experiments import REGISTRY, get
+        from remanence.experiments import REGISTRY, experiment_of, get
         from remanence.report.tables import progress_table
         from remanence.results.directory import groups_under_way
         from remanence.results.store import load
 
         if self.what not in REGISTRY and Path(self.what).is_dir():
             results = load(Path(self.what))
-            experiment = get(results.experiment)
+            experiment = experiment_of(results)
         else:
             experiment = get(self.what)
             runs = _runs_of(experiment, self.out)
@@ -255,21 +255,19 @@ class Report:
     """Write an HTML page with figures, tables and claims of all runs: of each experiment a full run, else the newest."""
 
     names: Positional[tuple[str, ...]] = ()
-    """only these experiments"""
+    """only these experiments: names, your own files, or directories of runs"""
     out: Path = Path("runs")
     """directory of all runs"""
     to: Path = Path("report")
     """directory of the page"""
 
     def execute(self) -> None:
-        from remanence.experiments import REGISTRY, get
+        from remanence.experiments import REGISTRY
         from remanence.report.page import Section, write_report
-        from remanence.results.store import load
 
         sections = []
         for name in self.names or REGISTRY:
-            experiment = get(name)
-            found = [load(path) for path in _runs_of(experiment, self.out)]
+            experiment, found = self._named(name)
             if finished := _full_first(experiment, [one for one in found if one.finished]):
                 (results, how), *others = finished
                 sections.append(
@@ -282,7 +280,7 @@ class Report:
                         experiment.judge(results),
                         experiment.primary_metrics,
                         experiment.remarks,
-                        how.command(name, results.preset, experiment.sweep_of),
+                        how.command(name, results.preset, experiment.sweep_of) if experiment.plans else "",
                         how.text,
                         [
                             f"{one.path}: preset {one.preset}, {len(one.seeds)} seeds, {about.text or 'full run'}"
@@ -294,6 +292,19 @@ class Report:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         report_path = write_report(sections, self.to)
         print_rich(f"{len(sections)} experiments: open {report_path}")
+
+    def _named(self, name: str) -> tuple[Experiment, list[Results]]:
+        """An experiment and its runs. Of a run's directory: the one that its data name, if it is registered."""
+        from remanence.experiments import REGISTRY, experiment_of, get
+        from remanence.results.store import load
+
+        if name not in REGISTRY and (Path(name) / "description.json").exists():
+            results = load(name)
+            if not results.finished:
+                raise UserError(f"the run in '{name}' is not finished: `remanence show {name}` shows its progress")
+            return experiment_of(results), [results]
+        experiment = get(name)
+        return experiment, [load(path) for path in _runs_of(experiment, self.out)]
 
 
 @dataclass(frozen=True)

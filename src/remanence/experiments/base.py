@@ -51,7 +51,7 @@ class Experiment:
 
     @property
     def default_preset(self) -> str:
-        return next(iter(self.plans))
+        return next(iter(self.plans), "")
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:
@@ -60,6 +60,8 @@ class Experiment:
 
     def provenance(self, results: Results) -> Provenance:
         """How a run differs from its preset."""
+        if not self.plans:  # the run of an experiment that is not registered
+            return Provenance()
         if results.preset not in self.plans:
             return Provenance(changed=(f"preset {results.preset}, which {self.name} does not have",))
         return provenance(results, self.plan(results.preset), trial=results.preset == SMOKE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ class Section:
     primary_metrics: Sequence[str]
     remarks: Sequence[str]
     command: str
-    """the command that repeats the run"""
+    """the command that repeats the run; empty if there is none"""
     changed: str = ""
     """how the run differs from its preset; empty for a full run"""
     others: Sequence[str] = ()
@@ -46,24 +47,29 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        return self.name.replace("/", "-")
+        """Its name in links and in the names of files."""
+        return re.sub(r"[^A-Za-z0-9_-]+", "-", self.name) or "run"
 
 
 def write_report(sections: Sequence[Section], to: Path) -> Path:
     """Writes `index.html` and a static copy of every figure; returns the page's path."""
     to.mkdir(parents=True, exist_ok=True)
     written, specs = [], {}
-    for section in sections:
+    anchors = _unique([section.anchor for section in sections])
+    for section, anchor in zip(sections, anchors, strict=True):
         pictures = []
         for name, chart in section.charts.items():
-            stem = f"{section.anchor}-{name}"
+            stem = f"{anchor}-{name}"
             drawn = styled(marked(chart, section.changed))
             for suffix in STATIC:
                 drawn.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
             specs[stem] = drawn.to_dict()
             pictures.append(stem)
-        written.append(_section(section, pictures))
-    links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a>{_changed(one)}</li>' for one in sections)
+        written.append(_section(section, anchor, pictures))
+    links = "".join(
+        f'<li><a href="#{anchor}">{html.escape(one.title)}</a>{_changed(one)}</li>'
+        for one, anchor in zip(sections, anchors, strict=True)
+    )
     path = to / "index.html"
     path.write_text(_page(links, written, specs), encoding="utf-8")
     return path
@@ -96,7 +102,13 @@ def _changed(section: Section) -> str:
     return f" <span class=changed>{html.escape(section.changed)}</span>" if section.changed else ""
 
 
-def _section(section: Section, pictures: list[str]) -> str:
+def _unique(anchors: Sequence[str]) -> list[str]:
+    """Two runs of one experiment get two names."""
+    counts = [anchors[:place].count(anchor) for place, anchor in enumerate(anchors)]
+    return [f"{anchor}-{count + 1}" if count else anchor for anchor, count in zip(anchors, counts, strict=True)]
+
+
+def _section(section: Section, anchor: str, pictures: list[str]) -> str:
     results = section.results
     figures = "".join(
         f'<figure><div class="chart" id="{stem}"></div><figcaption>'
@@ -105,12 +117,13 @@ def _section(section: Section, pictures: list[str]) -> str:
         for stem in pictures
     )
     remarks = "".join(f"<p>{html.escape(remark)}</p>" for remark in section.remarks)
-    repeat = f"<p>Repeat: <code>{html.escape(section.command)}</code></p>" + _description(results)
+    command = f"<p>Repeat: <code>{html.escape(section.command)}</code></p>" if section.command else ""
+    repeat = command + _description(results)
     if section.others:
         others = "".join(f"<li>{html.escape(one)}</li>" for one in section.others)
         repeat += f"<p>Other runs of this experiment, not shown:</p><ul>{others}</ul>"
     return (
-        f'<section id="{section.anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
+        f'<section id="{anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
         f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset} · "
         f"{len(results.seeds)} seeds</p>"
         f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}{remarks}{repeat}</section>"

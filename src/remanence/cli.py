@@ -201,6 +201,8 @@ class Show:
     """print JSON instead of tables"""
 
     def execute(self) -> None:
+        from rich.markup import escape
+
         from remanence.experiments import REGISTRY, experiment_of, get
         from remanence.report.tables import progress_table
         from remanence.results.directory import groups_under_way
@@ -224,10 +226,10 @@ class Show:
             if len(results.lanes):
                 show_results(experiment, results)
             for name, chosen in results.learners.items():
-                print_rich(f"{name} learns by {chosen['learner']}: {chosen['why']}")
+                print_rich(escape(f"{name} learns by {chosen['learner']}: {chosen['why']}"))
             if under_way:
                 print_rich(progress_table(under_way, experiment.primary_metrics))
-            print_rich(f"\n{results.path}")
+            print_rich(escape(f"\n{results.path}"))
 
     def _show_plan(self, experiment: Experiment) -> None:
         from remanence.report.tables import configuration_table

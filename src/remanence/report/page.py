@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import vl_convert
 
 from remanence.metrics import metric as metric_of
+from remanence.report.escaping import content_security_policy, safe_chart, script_json, slug
 from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
 from remanence.results.claims import MIN_SEEDS, Claim
 from remanence.results.store import Results
@@ -47,8 +47,7 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        """Its name in links and in the names of files."""
-        return re.sub(r"[^A-Za-z0-9_-]+", "-", self.name) or "run"
+        return slug(self.name)
 
 
 def write_report(sections: Sequence[Section], to: Path) -> Path:
@@ -77,7 +76,7 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
 
 def styled(chart: Any) -> Any:
     """Applies the style of all our figures."""
-    return (
+    return safe_chart(
         chart.configure(font=FONT, background="white")
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee")
@@ -124,7 +123,8 @@ def _section(section: Section, anchor: str, pictures: list[str]) -> str:
         repeat += f"<p>Other runs of this experiment, not shown:</p><ul>{others}</ul>"
     return (
         f'<section id="{anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
-        f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset} · "
+        f"<p class=where>{html.escape(section.where)} · <code>{html.escape(section.name)}</code> · "
+        f"preset {html.escape(results.preset)} · "
         f"{len(results.seeds)} seeds</p>"
         f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}{remarks}{repeat}</section>"
     )
@@ -138,10 +138,10 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     subhead = "<th>AUC, mean ±</th><th>after a switch</th><th>end of a task</th>" * len(metrics)
     rows = []
     for name, summary in summarise(results).items():
-        hypers = ", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items())
+        hypers = html.escape(", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items()))
         diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
         cells = "".join(_summary_cells(results, name, metric, summary["metrics"][metric]) for metric in metrics)
-        rows.append(f"<tr><td>{name}{diverged}</td><td>{hypers}</td>{cells}</tr>")
+        rows.append(f"<tr><td>{html.escape(name)}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return (
         f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyperparameters</th>{head}</tr><tr>{subhead}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
@@ -157,7 +157,7 @@ def _meaning(metric: str) -> str:
 
 def _with_unit(metric: str) -> str:
     unit = metric_of(metric).unit
-    return f"{metric} ({unit})" if unit else metric
+    return html.escape(f"{metric} ({unit})" if unit else metric)
 
 
 def _summary_cells(results: Results, name: str, metric: str, summary: dict[str, Any]) -> str:
@@ -174,7 +174,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
     rows = "".join(
-        f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{one.verdict}</td>'
+        f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{html.escape(one.verdict)}</td>'
         f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence).replace('; ', ';<br>')}</td></tr>"
         for one in claims
     )
@@ -190,17 +190,17 @@ def _claims_table(claims: Sequence[Claim]) -> str:
 
 def _description(results: Results) -> str:
     text = html.escape(json.dumps(results.description, indent=2))
-    return f"<details><summary>Description of this run ({results.path.name})</summary><pre>{text}</pre></details>"
+    return f"<details><summary>Description of this run ({html.escape(results.path.name)})</summary><pre>{text}</pre></details>"
 
 
 def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
-    # "</" would end the script element from inside a string.
-    data = json.dumps(specs, allow_nan=False).replace("</", "<\\/")
-    script = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
+    bundle = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
+    script = bundle + _DRAW
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{content_security_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>remanence report</title>
 <style>{_STYLE}</style>
@@ -212,16 +212,19 @@ def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
 <nav><ol>{links}</ol></nav>
 {"".join(sections)}
 </main>
-<script type="module">{script}
-const specs = {data};
-for (const [id, spec] of Object.entries(specs))
-  window.embedChart(document.getElementById(id), spec, {{actions: false, renderer: "svg"}});
-</script>
+<script type="application/json" id="specs">{script_json(specs)}</script>
+<script type="module">{script}</script>
 </body>
 </html>
 """
 
 
+# `ast`: expressions are interpreted, so that the page needs no `eval`.
+_DRAW = """
+const specs = JSON.parse(document.getElementById("specs").textContent);
+for (const [id, spec] of Object.entries(specs))
+  window.embedChart(document.getElementById(id), spec, {actions: false, renderer: "svg", ast: true});
+"""
 _STYLE = """
 body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: #222; margin: 0; background: #fff; }
 main { max-width: 1080px; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; }

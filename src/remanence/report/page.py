@@ -13,6 +13,7 @@ import altair as alt
 import numpy as np
 import vl_convert
 
+from remanence.core.files import remove_leftovers, replacing
 from remanence.metrics import metric as metric_of
 from remanence.report.escaping import content_security_policy, safe_chart, script_json, slug
 from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
@@ -21,6 +22,7 @@ from remanence.results.store import Results
 from remanence.results.summary import at_switches, summarise
 
 STATIC = ("svg", "png", "pdf")
+SECONDS_TO_WRITE = 3600.0  # another process may be writing the same report
 FONT = "Helvetica, Arial, sans-serif"
 VERDICT_CLASS = {"reproduced": "good", "not reproduced": "bad"}
 
@@ -53,6 +55,7 @@ class Section:
 def write_report(sections: Sequence[Section], to: Path) -> Path:
     """Writes `index.html` and a static copy of every figure; returns the page's path."""
     to.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(to, min_age=SECONDS_TO_WRITE)
     written, specs = [], {}
     anchors = _unique([section.anchor for section in sections])
     for section, anchor in zip(sections, anchors, strict=True):
@@ -61,7 +64,8 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
             stem = f"{anchor}-{name}"
             drawn = styled(marked(chart, section.changed))
             for suffix in STATIC:
-                drawn.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
+                with replacing(to / f"{stem}.{suffix}") as partial:
+                    drawn.save(partial, format=suffix, **({"ppi": 144} if suffix == "png" else {}))
             specs[stem] = drawn.to_dict()
             pictures.append(stem)
         written.append(_section(section, anchor, pictures))
@@ -70,7 +74,8 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
         for one, anchor in zip(sections, anchors, strict=True)
     )
     path = to / "index.html"
-    path.write_text(_page(links, written, specs), encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(_page(links, written, specs), encoding="utf-8")
     return path
 
 

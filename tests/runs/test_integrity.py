@@ -273,6 +273,15 @@ def test_a_planted_lock_or_pipe_does_no_harm(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="is a symbolic link"), Directory(run).writing():
         pass
     assert precious.read_text() == "kept"
+    (run / "lock").unlink()
+    for name in ("lanes.parquet", f"lanes.parquet.{os.getpid()}.tmp"):
+        (run / name).unlink(missing_ok=True)
+        (run / name).symlink_to(precious)
+    Directory(run).replace("lanes.parquet", pl.DataFrame({"lane": [0]}))
+    assert precious.read_text() == "kept"
+    assert not (run / "lanes.parquet").is_symlink()
+    shutil.copy(SAMPLES / "format1/run/lanes.parquet", run)
+    (run / "manifest.json").unlink()
     (run / "curves.parquet").unlink()
     os.mkfifo(run / "curves.parquet")
     with pytest.raises(UserError, match=r"curves\.parquet is not a file"):

@@ -22,6 +22,7 @@ def replacing(path: Path, lasting: bool = False) -> Iterator[Path]:
     """Yields where to write; renamed to `path` at the end. `lasting`: synced to disk, so that it survives a power cut."""
     partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
+        partial.unlink(missing_ok=True)  # a link that was planted here would lead the write elsewhere
         yield partial
         if lasting:
             sync(partial)

@@ -17,6 +17,8 @@ FORMAT = 2
 # They could steer a terminal, or cannot be printed.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
+_MISSING = object()
+
 
 def read_description(run: Path) -> dict[str, Any]:
     """The description of a run; raises a `UserError` if there is none, or it is damaged or of a newer format."""
@@ -58,7 +60,7 @@ def _problems(about: dict[str, Any]) -> Iterator[str]:
 
 def _at(about: Any, path: str) -> Any:
     for key in path.split("."):
-        about = about.get(key) if isinstance(about, dict) else None
+        about = about.get(key, _MISSING) if isinstance(about, dict) else _MISSING
     return about
 
 
@@ -83,7 +85,7 @@ def _integer(value: Any) -> bool:
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300  # not NaN either
 
 
 def _text(value: Any) -> bool:
@@ -103,13 +105,15 @@ def _dict_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
 
 
 def _optional(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is _MISSING or fits(value)
+
+
+def _or_null(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: value is None or fits(value)
 
 
 def _agent(value: Any) -> bool:
-    return (
-        isinstance(value, dict) and _dict_of(_number)(value.get("hypers")) and _optional(_is_dict)(value.get("config"))
-    )
+    return isinstance(value, dict) and _dict_of(_number)(value.get("hypers")) and _is_dict(value.get("config", {}))
 
 
 def _is_dict(value: Any) -> bool:
@@ -125,7 +129,7 @@ def _segment_length(value: Any) -> bool:
 
 
 def _stream(value: Any) -> bool:
-    order = isinstance(value, dict) and _list_of(_optional(_integer))(value.get("order"))
+    order = isinstance(value, dict) and _list_of(_or_null(_integer))(value.get("order"))
     return order and _segment_length(value.get("segment_length"))
 
 
@@ -135,7 +139,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "seeds": _list_of(_integer),
     "contenders": _dict_of(_agent),
     "stream": _stream,
-    "stream.parameter": _optional(_text),
+    "stream.parameter": _optional(_or_null(_text)),
     "before": _optional(_stream),
     "window": _optional(_count),
     "world": _optional(_is_dict),

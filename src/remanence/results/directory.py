@@ -127,7 +127,7 @@ class Directory:
             else:
                 partial.write_text(json.dumps(content, indent=2))
             if name in RECORDED:
-                announce(self.path, name, partial)
+                announce(self.path, name, partial, RECORDED)
 
     def seal(self) -> None:
         """Records the checksums of all files of a finished run."""

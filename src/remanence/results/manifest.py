@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,10 @@ def _content(directory: Path, name: str) -> bytes | None:
         return None
 
 
-def announce(directory: Path, name: str, partial: Path) -> None:
-    """Records that a file is about to be replaced by another one."""
+def announce(directory: Path, name: str, partial: Path, recorded: Collection[str]) -> None:
+    """Records that a file is about to be replaced by another one. Only files in `recorded` stay listed: others may change now."""
     files, _ = _read(directory) or ({}, False)
+    files = {one: entry for one, entry in files.items() if one in recorded}
     old = directory / name
     current = _checksum_of(old) if old.exists() else ABSENT
     if current not in files.get(name, [current]):

@@ -1,4 +1,4 @@
-"""The command line: list · run · sweep · show · report · theory · bench."""
+"""The command line: list · run · sweep · show · report · check · clean · theory · bench."""
 
 from __future__ import annotations
 
@@ -201,14 +201,16 @@ class Show:
     """print JSON instead of tables"""
 
     def execute(self) -> None:
-        from remanence.experiments import REGISTRY, get
+        from rich.markup import escape
+
+        from remanence.experiments import REGISTRY, experiment_of, get
         from remanence.report.tables import progress_table
         from remanence.results.directory import groups_under_way
         from remanence.results.store import load
 
         if self.what not in REGISTRY and Path(self.what).is_dir():
             results = load(Path(self.what))
-            experiment = get(results.experiment)
+            experiment = experiment_of(results)
         else:
             experiment = get(self.what)
             runs = _runs_of(experiment, self.out)
@@ -224,10 +226,10 @@ class Show:
             if len(results.lanes):
                 show_results(experiment, results)
             for name, chosen in results.learners.items():
-                print_rich(f"{name} learns by {chosen['learner']}: {chosen['why']}")
+                print_rich(escape(f"{name} learns by {chosen['learner']}: {chosen['why']}"))
             if under_way:
                 print_rich(progress_table(under_way, experiment.primary_metrics))
-            print_rich(f"\n{results.path}")
+            print_rich(escape(f"\n{results.path}"))
 
     def _show_plan(self, experiment: Experiment) -> None:
         from remanence.report.tables import configuration_table
@@ -255,21 +257,19 @@ class Report:
     """Write an HTML page with figures, tables and claims of all runs: of each experiment a full run, else the newest."""
 
     names: Positional[tuple[str, ...]] = ()
-    """only these experiments"""
+    """only these experiments: names, your own files, or directories of runs"""
     out: Path = Path("runs")
     """directory of all runs"""
     to: Path = Path("report")
     """directory of the page"""
 
     def execute(self) -> None:
-        from remanence.experiments import REGISTRY, get
+        from remanence.experiments import REGISTRY
         from remanence.report.page import Section, write_report
-        from remanence.results.store import load
 
         sections = []
         for name in self.names or REGISTRY:
-            experiment = get(name)
-            found = [load(path) for path in _runs_of(experiment, self.out)]
+            experiment, found = self._named(name)
             if finished := _full_first(experiment, [one for one in found if one.finished]):
                 (results, how), *others = finished
                 sections.append(
@@ -282,7 +282,7 @@ class Report:
                         experiment.judge(results),
                         experiment.primary_metrics,
                         experiment.remarks,
-                        how.command(name, results.preset, experiment.sweep_of),
+                        how.command(name, results.preset, experiment.sweep_of) if experiment.plans else "",
                         how.text,
                         [
                             f"{one.path}: preset {one.preset}, {len(one.seeds)} seeds, {about.text or 'full run'}"
@@ -295,6 +295,79 @@ class Report:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         report_path = write_report(sections, self.to)
         print_rich(f"{len(sections)} experiments: open {report_path}")
+
+    def _named(self, name: str) -> tuple[Experiment, list[Results]]:
+        """An experiment and its runs. Of a run's directory: the one that its data name, if it is registered."""
+        from remanence.experiments import REGISTRY, experiment_of, get
+        from remanence.results.store import load
+
+        if name not in REGISTRY and (Path(name) / "description.json").exists():
+            results = load(name)
+            if not results.finished:
+                raise UserError(f"the run in '{name}' is not finished: `remanence show {name}` shows its progress")
+            return experiment_of(results), [results]
+        experiment = get(name)
+        return experiment, [load(path) for path in _runs_of(experiment, self.out)]
+
+
+@dataclass(frozen=True)
+class Check:
+    """Verify that all files of runs are as they were written; exit code 2 if one is not."""
+
+    runs: Positional[tuple[Path, ...]] = ()
+    """directories of runs; default: all below --out"""
+    out: Path = Path("runs")
+    """directory of all runs"""
+    json: bool = False
+    """print JSON instead of lines"""
+
+    def execute(self) -> None:
+        from rich.markup import escape
+
+        from remanence.runs.checking import check_run, find_all
+
+        checked = [check_run(run) for run in self.runs or find_all(self.out)]
+        if not checked:
+            raise UserError(f"no run in '{self.out}'")
+        if self.json:
+            print_json([one.to_json() for one in checked])
+        for one in () if self.json else checked:
+            found = (
+                "damaged" if one.problems else f"{one.files} files as they were written" if one.files else "readable"
+            )
+            print_rich(escape(f"{one.run}: {found}"))
+            for line in (*one.problems, *one.notices):
+                print_rich(escape(f"  {line}"))
+        if damaged := sum(bool(one.problems) for one in checked):
+            raise UserError(f"{damaged} of {len(checked)} runs are damaged")
+
+
+@dataclass(frozen=True)
+class Clean:
+    """Remove the results that --restart moved aside, and half-written files of killed processes."""
+
+    runs: Positional[tuple[Path, ...]] = ()
+    """directories of runs; default: all below --out"""
+    out: Path = Path("runs")
+    """directory of all runs"""
+
+    def execute(self) -> None:
+        from rich.markup import escape
+
+        from remanence.results.aside import OLD, remove_aside
+        from remanence.results.directory import Directory
+        from remanence.runs.checking import find_all, find_aside
+
+        files = size_of_all = 0
+        for run in self.runs or sorted({*find_all(self.out), *find_aside(self.out)}):
+            if not (run / "description.json").is_file() and not (run / OLD).is_dir():
+                raise UserError(f"'{run}' is not a run: it has no description.json")
+            with Directory(run).writing():
+                removed = remove_aside(run)
+            files, size_of_all = files + removed.files, size_of_all + removed.bytes
+            for path in removed.kept:
+                print_rich(escape(f"left alone, not a file of a run: {path}"))
+        print_rich(f"{files} files removed, {size_of_all / 2**20:,.1f} MiB")
 
 
 @dataclass(frozen=True)
@@ -366,6 +439,8 @@ Command = (
     | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Check, subcommand("check")]
+    | Annotated[Clean, subcommand("clean")]
     | Annotated[Theory, subcommand("theory")]
     | Annotated[BenchCommand, subcommand("bench")]
 )

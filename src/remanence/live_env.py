@@ -32,6 +32,7 @@ from remanence.gym.policy import Policy, load_policy
 from remanence.gym.pool import EnvPool
 from remanence.gym.spaces import Spaces
 from remanence.results.directory import save
+from remanence.results.manifest import read_checked
 from remanence.results.schema import curve_rows
 from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
@@ -80,7 +81,9 @@ class LiveResults(Results):
             raise UserError(f"there is no run of '{contender}' with seed {seed}: seeds are {self.seeds}")
         if self.location is None:
             return self.policies[contender, seed]
-        return load_policy(self.path / POLICIES / f"{self.lane(contender, seed)}.npz")
+        name = f"{POLICIES}/{self.lane(contender, seed)}.npz"
+        read_checked(self.path, name)  # raises if it has changed
+        return load_policy(self.path / name)
 
     def save(self, path: str | Path) -> Path:
         """Writes the run to a directory, for `remanence.load_results`. Policies are saved with it."""

@@ -18,6 +18,7 @@ from remanence.core.errors import UserError
 from remanence.experiments import REGISTRY, prediction
 from remanence.metrics import METRICS
 from remanence.report.numbers import PLUS_MINUS
+from remanence.results.directory import Directory
 from remanence.results.store import load
 
 SMOKE = ("--preset", "smoke")
@@ -98,7 +99,7 @@ def test_only_the_missing_contender_runs(runs: Path, tmp_path: Path, capsys: pyt
         (target / file.name).write_bytes(file.read_bytes())
     whole = pl.read_parquet(source / "curves.parquet")
     lanes = pl.read_parquet(target / "lanes.parquet")
-    lanes.filter(pl.col("contender") != "PT-TD").write_parquet(target / "lanes.parquet")
+    Directory(target).replace("lanes.parquet", lanes.filter(pl.col("contender") != "PT-TD"))
     assert remanence("run", "figure2/tabular", *SMOKE, "--out", tmp_path) == 0
     assert capsys.readouterr().err.count("already done") == 2
     order = ["lane", "metric", "window"]

@@ -12,6 +12,7 @@ from rich.console import Console
 from remanence.experiments import get
 from remanence.experiments.prediction import CURRENT
 from remanence.results.continual import of_run
+from remanence.results.directory import Directory
 from remanence.results.store import Results, load
 from remanence.results.summary import at_switches
 from remanence.runs.jobs import metrics_of
@@ -62,7 +63,7 @@ def test_an_old_run_without_tasks_is_still_read(results: Results, tmp_path: Path
         if file.is_file():
             (tmp_path / file.name).write_bytes(file.read_bytes())
     old = load(tmp_path)
-    old.curves.filter(old.curves["metric"] != "task").write_parquet(tmp_path / "curves.parquet")
+    Directory(tmp_path).replace("curves.parquet", old.curves.filter(old.curves["metric"] != "task"))
     measured = of_run(load(tmp_path), CURRENT)["TD"]
     first = results.matrix("TD", CURRENT)[:, ::LENGTH].astype(np.float64)
     np.testing.assert_allclose(measured.jumpstart, first[:, 1:].mean(axis=1))  # every switch counts

@@ -22,6 +22,7 @@ from remanence.cli import main
 from remanence.core.errors import Stopped, UserError, of_disk
 from remanence.experiments import get
 from remanence.results import load
+from remanence.results.aside import move_aside
 from remanence.results.directory import Directory, GroupDirectory, RunDirectory, groups_under_way
 from remanence.runs.execution import Execution
 from remanence.runs.jobs import Group, lanes_of_run, make_driver
@@ -134,15 +135,22 @@ def test_finished_groups_are_never_redone_and_others_need_the_same_cut(tmp_path:
     assert not (the_run(tmp_path) / "layout.json").exists()
 
 
-def test_restart_begins_anew(tmp_path: Path) -> None:
+def test_restart_begins_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     options = ("run", "figure2/tabular", "--preset", "smoke", "--contenders", "TD", "--out", str(tmp_path))
     assert main([*options]) == 0
     path = next((tmp_path / "figure2/tabular").iterdir())
     first = load(path)
     (path / "description.json").write_text("{nonsense")
     assert main([*options]) == 2
+    (path / "notes.txt").write_text("mine")
     assert main([*options, "--restart"]) == 0
+    assert "earlier results are now in" in "".join(capsys.readouterr().err.splitlines())
     assert load(path).curves.equals(first.curves)
+    assert (path / "old" / "1" / "description.json").read_text() == "{nonsense"
+    assert (path / "notes.txt").read_text() == "mine"
+    assert main(["clean", str(path)]) == 0
+    assert not (path / "old").exists()
+    assert main(["check", str(path)]) == 0
 
 
 def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -150,7 +158,9 @@ def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFix
     options = ("run", "figure2/tabular", "--preset", "smoke", "--contenders", "TD", "--out", str(tmp_path))
     assert main([*options]) == 0
     path = next((tmp_path / "figure2/tabular").iterdir())
-    (path / "lanes.parquet").unlink()
+    description = load(path).description
+    move_aside(path)
+    RunDirectory(tmp_path, description).open()
     smoke = get("figure2/tabular").plan("smoke").select(["TD"])
     (lanes,) = lanes_of_run(smoke, range(3))
     one = GroupJob(smoke, Group(0, tuple(lanes), 3), "run", path / "groups" / "0000", None, 1e-9)

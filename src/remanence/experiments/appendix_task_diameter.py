@@ -197,6 +197,7 @@ def _lived(
                         tables["curves"].append(curve_rows(numbers, curves, MSE))
             directory.add({name: pl.concat(rows, how="diagonal_relaxed") for name, rows in tables.items() if rows})
             directory.log("cells done", agent=agent, diameter=diameter, cells=len(missing))
+        directory.seal()
     return load(directory.path)
 
 

@@ -56,7 +56,7 @@ class Experiment:
 
     @property
     def default_preset(self) -> str:
-        return next(iter(self.plans))
+        return next(iter(self.plans), "")
 
     @property
     def reference_preset(self) -> str:
@@ -74,6 +74,8 @@ class Experiment:
 
     def provenance(self, results: Results) -> Provenance:
         """How a run differs from its preset."""
+        if not self.plans:  # the run of an experiment that is not registered
+            return Provenance()
         if results.preset not in self.plans:
             return Provenance(changed=(f"preset {results.preset}, which {self.name} does not have",))
         return provenance(results, self.plan(results.preset), trial=results.preset == SMOKE)

@@ -37,7 +37,10 @@ REGISTRY: dict[str, Experiment] = {
 
 
 def get(name: str) -> Experiment:
-    """The experiment of that name, or in that file; or an error that names the nearest one."""
+    """The experiment of that name, or in that file; or an error that names the nearest one.
+
+    A file is executed: only what the user typed may come here, never a name that was read from a file (see `from_data`).
+    """
     if is_file(name):
         return load_file(name)
     if name not in REGISTRY:

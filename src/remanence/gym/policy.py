@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from remanence.agents.base import Agent, AgentConfig, hypers_of
 from remanence.agents.configs import KINDS
 from remanence.core.describe import KIND, from_json, to_json
 from remanence.core.errors import UserError, disk_errors
+from remanence.core.files import replacing
 from remanence.core.frames import join_frames
 from remanence.core.prng import make_key
 from remanence.core.tree_utils import named_leaves
@@ -96,15 +96,10 @@ class Policy:
             **self.about,
         }
         arrays = {f"weights{name}": np.asarray(leaf) for name, leaf in named_leaves(self.state)}
-        partial = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                with partial.open("wb") as file:
-                    np.savez(file, allow_pickle=False, **{ABOUT: np.array(json.dumps(about)), **arrays})
-                os.replace(partial, path)
-            finally:
-                partial.unlink(missing_ok=True)
+            with replacing(path) as partial, partial.open("wb") as file:
+                np.savez(file, allow_pickle=False, **{ABOUT: np.array(json.dumps(about)), **arrays})
         return path
 
     @property

@@ -13,7 +13,9 @@ import altair as alt
 import numpy as np
 import vl_convert
 
+from remanence.core.files import remove_leftovers, replacing
 from remanence.metrics import metric as metric_of
+from remanence.report.escaping import content_security_policy, safe_chart, script_json, slug
 from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
 from remanence.results.claims import MIN_SEEDS, Claim
 from remanence.results.published import Agreement
@@ -21,6 +23,7 @@ from remanence.results.store import Results
 from remanence.results.summary import at_switches, summarise
 
 STATIC = ("svg", "png", "pdf")
+SECONDS_TO_WRITE = 3600.0  # another process may be writing the same report
 FONT = "Helvetica, Arial, sans-serif"
 ABOUT_AGREEMENT = (
     "The authors' curves, measured from their figure files, against our 90 % interval at each point. Neighboring points depend on "
@@ -43,7 +46,7 @@ class Section:
     primary_metrics: Sequence[str]
     remarks: Sequence[str]
     command: str
-    """the command that repeats the run"""
+    """the command that repeats the run; empty if there is none"""
     changed: str = ""
     """how the run differs from its preset; empty for a full run"""
     others: Sequence[str] = ()
@@ -52,32 +55,39 @@ class Section:
 
     @property
     def anchor(self) -> str:
-        return self.name.replace("/", "-")
+        return slug(self.name)
 
 
 def write_report(sections: Sequence[Section], to: Path) -> Path:
     """Writes `index.html` and a static copy of every figure; returns the page's path."""
     to.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(to, min_age=SECONDS_TO_WRITE)
     written, specs = [], {}
-    for section in sections:
+    anchors = _unique([section.anchor for section in sections])
+    for section, anchor in zip(sections, anchors, strict=True):
         pictures = []
         for name, chart in section.charts.items():
-            stem = f"{section.anchor}-{name}"
+            stem = f"{anchor}-{name}"
             drawn = styled(marked(chart, section.changed))
             for suffix in STATIC:
-                drawn.save(to / f"{stem}.{suffix}", **({"ppi": 144} if suffix == "png" else {}))
+                with replacing(to / f"{stem}.{suffix}") as partial:
+                    drawn.save(partial, format=suffix, **({"ppi": 144} if suffix == "png" else {}))
             specs[stem] = drawn.to_dict()
             pictures.append(stem)
-        written.append(_section(section, pictures))
-    links = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.title)}</a>{_changed(one)}</li>' for one in sections)
+        written.append(_section(section, anchor, pictures))
+    links = "".join(
+        f'<li><a href="#{anchor}">{html.escape(one.title)}</a>{_changed(one)}</li>'
+        for one, anchor in zip(sections, anchors, strict=True)
+    )
     path = to / "index.html"
-    path.write_text(_page(links, written, specs), encoding="utf-8")
+    with replacing(path) as partial:
+        partial.write_text(_page(links, written, specs), encoding="utf-8")
     return path
 
 
 def styled(chart: Any) -> Any:
     """Applies the style of all our figures."""
-    return (
+    return safe_chart(
         chart.configure(font=FONT, background="white")
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee")
@@ -102,7 +112,13 @@ def _changed(section: Section) -> str:
     return f" <span class=changed>{html.escape(section.changed)}</span>" if section.changed else ""
 
 
-def _section(section: Section, pictures: list[str]) -> str:
+def _unique(anchors: Sequence[str]) -> list[str]:
+    """Two runs of one experiment get two names."""
+    counts = [anchors[:place].count(anchor) for place, anchor in enumerate(anchors)]
+    return [f"{anchor}-{count + 1}" if count else anchor for anchor, count in zip(anchors, counts, strict=True)]
+
+
+def _section(section: Section, anchor: str, pictures: list[str]) -> str:
     results = section.results
     figures = "".join(
         f'<figure><div class="chart" id="{stem}"></div><figcaption>'
@@ -111,13 +127,15 @@ def _section(section: Section, pictures: list[str]) -> str:
         for stem in pictures
     )
     remarks = "".join(f"<p>{html.escape(remark)}</p>" for remark in section.remarks)
-    repeat = f"<p>Repeat: <code>{html.escape(section.command)}</code></p>" + _description(results)
+    command = f"<p>Repeat: <code>{html.escape(section.command)}</code></p>" if section.command else ""
+    repeat = command + _description(results)
     if section.others:
         others = "".join(f"<li>{html.escape(one)}</li>" for one in section.others)
         repeat += f"<p>Other runs of this experiment, not shown:</p><ul>{others}</ul>"
     return (
-        f'<section id="{section.anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
-        f"<p class=where>{html.escape(section.where)} · <code>{section.name}</code> · preset {results.preset} · "
+        f'<section id="{anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
+        f"<p class=where>{html.escape(section.where)} · <code>{html.escape(section.name)}</code> · "
+        f"preset {html.escape(results.preset)} · "
         f"{len(results.seeds)} seeds</p>"
         f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}"
         f"{_agreements_table(section.agreements)}{remarks}{repeat}</section>"
@@ -132,10 +150,10 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     subhead = "<th>AUC, mean ±</th><th>after a switch</th><th>end of a task</th>" * len(metrics)
     rows = []
     for name, summary in summarise(results).items():
-        hypers = ", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items())
+        hypers = html.escape(", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items()))
         diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
         cells = "".join(_summary_cells(results, name, metric, summary["metrics"][metric]) for metric in metrics)
-        rows.append(f"<tr><td>{name}{diverged}</td><td>{hypers}</td>{cells}</tr>")
+        rows.append(f"<tr><td>{html.escape(name)}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return (
         f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyperparameters</th>{head}</tr><tr>{subhead}</tr></thead>"
         f"<tbody>{''.join(rows)}</tbody></table>"
@@ -151,7 +169,7 @@ def _meaning(metric: str) -> str:
 
 def _with_unit(metric: str) -> str:
     unit = metric_of(metric).unit
-    return f"{metric} ({unit})" if unit else metric
+    return html.escape(f"{metric} ({unit})" if unit else metric)
 
 
 def _summary_cells(results: Results, name: str, metric: str, summary: dict[str, Any]) -> str:
@@ -168,7 +186,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
     rows = "".join(
-        f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{one.verdict}</td>'
+        f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{html.escape(one.verdict)}</td>'
         f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence).replace('; ', ';<br>')}</td></tr>"
         for one in claims
     )
@@ -198,17 +216,17 @@ def _agreements_table(agreements: Sequence[Agreement]) -> str:
 
 def _description(results: Results) -> str:
     text = html.escape(json.dumps(results.description, indent=2))
-    return f"<details><summary>Description of this run ({results.path.name})</summary><pre>{text}</pre></details>"
+    return f"<details><summary>Description of this run ({html.escape(results.path.name)})</summary><pre>{text}</pre></details>"
 
 
 def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
-    # "</" would end the script element from inside a string.
-    data = json.dumps(specs, allow_nan=False).replace("</", "<\\/")
-    script = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
+    bundle = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
+    script = bundle + _DRAW
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{content_security_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>remanence report</title>
 <style>{_STYLE}</style>
@@ -220,16 +238,19 @@ def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
 <nav><ol>{links}</ol></nav>
 {"".join(sections)}
 </main>
-<script type="module">{script}
-const specs = {data};
-for (const [id, spec] of Object.entries(specs))
-  window.embedChart(document.getElementById(id), spec, {{actions: false, renderer: "svg"}});
-</script>
+<script type="application/json" id="specs">{script_json(specs)}</script>
+<script type="module">{script}</script>
 </body>
 </html>
 """
 
 
+# `ast`: expressions are interpreted, so that the page needs no `eval`.
+_DRAW = """
+const specs = JSON.parse(document.getElementById("specs").textContent);
+for (const [id, spec] of Object.entries(specs))
+  window.embedChart(document.getElementById(id), spec, {actions: false, renderer: "svg", ast: true});
+"""
 _STYLE = """
 body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: #222; margin: 0; background: #fff; }
 main { max-width: 1080px; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; }

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from rich.markup import escape
 from rich.table import Table
 
 from remanence.core.describe import typed
@@ -37,11 +38,13 @@ def configuration_table(configs: Mapping[str, Mapping[str, Any]]) -> Table:
 def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
     """Area under the curve per contender, for the primary metrics."""
     metrics = results.first_metrics(primary_metrics)
-    columns = ("agent", "hyperparameters", *(f"{metric} (AUC)" for metric in metrics))
+    columns = ("agent", "hyperparameters", *(escape(f"{metric} (AUC)") for metric in metrics))
     table = Table(*columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left")
     for name, values in summarise(results).items():
         hypers = _hypers(values["hypers"])
-        agent = f"{name} [red]({len(values['diverged'])} diverged)[/red]" if values["diverged"] else name
+        agent = escape(name)
+        if values["diverged"]:
+            agent += f" [red]({len(values['diverged'])} diverged)[/red]"
         table.add_row(agent, hypers, *(_auc(values["metrics"][metric]) for metric in metrics))
     return table
 
@@ -51,10 +54,10 @@ def continual_table(results: Results, metric: str) -> Table:
     measured = {name: metrics.estimates() for name, metrics in of_run(results, metric).items()}
     columns = ("performance", "jumpstart", "recovery", "forgetting", "transfer")
     table = Table(
-        f"agent ({metric})", *columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left"
+        escape(f"agent ({metric})"), *columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left"
     )
     for name, estimates in measured.items():
-        table.add_row(name, *(with_margin(estimates[column], 3) for column in columns))
+        table.add_row(escape(name), *(with_margin(estimates[column], 3) for column in columns))
     return table
 
 
@@ -63,7 +66,7 @@ def sweep_table(
 ) -> Table:
     """The best three settings of each contender of a sweep, with their mean AUC and the paper's value."""
     metric = primary_metrics[0]
-    columns = ("setting", f"{metric} (AUC)", "in the paper" if paper_values else "")
+    columns = ("setting", escape(f"{metric} (AUC)"), "in the paper" if paper_values else "")
     table = Table(*columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left")
     summary = summarise_sweep(results)
     for name, settings in settings_of(results):
@@ -71,9 +74,11 @@ def sweep_table(
         ranked = sorted(settings_of_name, key=lambda item: _rank(item[1]["metrics"][metric], metric))
         for label, values in ranked[:3]:
             paper_value = paper_values.get((name, tuple(values["hypers"].values())))
-            table.add_row(label, _auc(values["metrics"][metric]), "" if paper_value is None else f"{paper_value:g}")
+            table.add_row(
+                escape(label), _auc(values["metrics"][metric]), "" if paper_value is None else f"{paper_value:g}"
+            )
         if len(settings) > 3:
-            table.add_row(f"… {len(settings) - 3} more settings of {name}", "", "")
+            table.add_row(escape(f"… {len(settings) - 3} more settings of {name}"), "", "")
     return table
 
 
@@ -87,11 +92,11 @@ def progress_table(groups: Sequence[GroupDirectory], primary_metrics: Sequence[s
             continue
         ago = timedelta(seconds=round(time.time() - status["time"]))
         table.add_row(
-            f"{status['label']} (group {status['group']})",
+            escape(f"{status['label']} (group {status['group']})"),
             f"{status['windows'] / status['of']:.0%}",
             f"{status['steps_per_second']:,.0f}",
             f"{ago} ago",
-            _mean_curve(curves, primary_metrics) if len(curves) else "no checkpoint yet",
+            escape(_mean_curve(curves, primary_metrics)) if len(curves) else "no checkpoint yet",
         )
     return table
 
@@ -119,7 +124,7 @@ def selection_table(shares: Mapping[str, list[dict[str, Any]]]) -> Table:
     for name, ranked in shares.items():
         chosen, *rivals = ranked
         others = "; ".join(f"{_hypers(rival['hypers'])} ({rival['wins']:.0%})" for rival in rivals[:2])
-        table.add_row(name, _hypers(chosen["hypers"]), f"{chosen['wins']:.0%}", others)
+        table.add_row(escape(name), _hypers(chosen["hypers"]), f"{chosen['wins']:.0%}", others)
     return table
 
 
@@ -147,7 +152,7 @@ def _auc(values: dict) -> str:
 
 
 def _hypers(hypers: Mapping[str, float]) -> str:
-    return ", ".join(f"{key} {value:g}" for key, value in hypers.items())
+    return escape(", ".join(f"{key} {value:g}" for key, value in hypers.items()))
 
 
 def _rank(values: dict, metric: str) -> float:

@@ -59,10 +59,13 @@ def as_json(experiment: Experiment, results: Results, seconds: float | None) -> 
 
 
 def show_results(experiment: Experiment, results: Results) -> None:
+    from rich.markup import escape
+
     from remanence.report.tables import agreements_table, claims_table, continual_table, summary_table, sweep_table
 
     how = experiment.provenance(results).text
-    print_rich(f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds{f'; {how}' if how else ''}")
+    heading = f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds{f'; {how}' if how else ''}"
+    print_rich(escape(heading))
     if experiment.sweep_of:
         print_rich(sweep_table(results, experiment.primary_metrics, experiment.paper_values))
     if results.metrics:

@@ -6,6 +6,7 @@
     curves.parquet     lane, window, metric, value
     maps.parquet       lane, window, part, point, value    (only if the experiment records value maps)
     policies/<lane>.npz  learned policies   (only of `remanence.live`)
+    manifest.json      size and checksum of the description, the tables and, once the run is finished, of all files above
     log.jsonl          one JSON object per event
     lock               the process that is writing
     layout.json        lanes per group, while the run is not finished
@@ -14,6 +15,7 @@
         progress.json      its progress
         so-far.parquet     curves of its running lanes
         checkpoint/        its checkpoints
+    old/<n>/           the results before the n-th `--restart`
 
 Files are replaced atomically: a reader never sees a partial one, even after a crash.
 """
@@ -36,8 +38,16 @@ from typing import Any, Protocol, TextIO
 import polars as pl
 
 from remanence.core.errors import UserError, disk_errors
+from remanence.core.files import open_to_append, remove_leftovers, replacing
+from remanence.results.aside import LOG, TENSORBOARD, move_aside
+from remanence.results.description import DESCRIPTION, FORMAT
+from remanence.results.manifest import announce, seal
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
+# Files whose checksum is recorded from the start.
+RECORDED = (DESCRIPTION, *(f"{name}.parquet" for name in TABLES))
+# Parts of a description that do not make it another run.
+NOT_HASHED = ("versions", "learners", "format")
 # Columns of `lanes` that all runs have; hyperparameters and AUCs are between them.
 FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "diverged", "version")
 
@@ -63,7 +73,7 @@ class Directory:
         Waits up to `patience` seconds for another holder. The kernel releases the lock when its process ends, even in a crash;
         the file then still names the process.
         """
-        with (self.path / "lock").open("a+") as lock:
+        with open_to_append(self.path / "lock") as lock:
             until = time.monotonic() + patience
             while not (held := _try_lock(lock, self.path)) and time.monotonic() < until:
                 time.sleep(0.2)
@@ -76,6 +86,8 @@ class Directory:
             lock.truncate(0)
             lock.write(f"process {os.getpid()} on {socket.gethostname()} since {time.strftime('%Y-%m-%d %H:%M:%S')}")
             lock.flush()
+            for directory in (self.path, self.path / POLICIES):
+                remove_leftovers(directory)
             try:
                 yield holder
             finally:
@@ -109,26 +121,25 @@ class Directory:
 
     def replace(self, name: str, content: pl.DataFrame | dict[str, Any], lasting: bool = False) -> None:
         """Replaces a file atomically; `lasting`: syncs it to disk, so that it survives a power cut."""
-        partial = self.path / f"{name}.{os.getpid()}.tmp"
-        try:
+        with replacing(self.path / name, lasting) as partial:
             if isinstance(content, pl.DataFrame):
                 content.write_parquet(partial)
             else:
                 partial.write_text(json.dumps(content, indent=2))
-            if lasting:
-                sync(partial)
-            os.replace(partial, self.path / name)
-            if lasting:
-                sync(self.path)
-        except BaseException:
-            partial.unlink(missing_ok=True)
-            raise
+            if name in RECORDED:
+                announce(self.path, name, partial, RECORDED)
+
+    def seal(self) -> None:
+        """Records the checksums of all files of a finished run."""
+        names = [name for name in (*RECORDED, LOG) if (self.path / name).is_file()]
+        inside = [*self.path.glob(f"{POLICIES}/*.npz"), *self.path.glob(f"{TENSORBOARD}/*/*")]
+        seal(self.path, names + [str(path.relative_to(self.path)) for path in inside if path.is_file()])
 
     def log(self, event: str, **fields: Any) -> None:
         """Appends one line of JSON, with the time and the peak memory of this process."""
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
         line = json.dumps({"time": round(time.time(), 3), "event": event, **fields, "memory_mib": memory})
-        with (self.path / "log.jsonl").open("a") as log:
+        with open_to_append(self.path / LOG) as log:
             log.write(line + "\n")
 
 
@@ -165,38 +176,37 @@ class RunDirectory(Directory):
     """One run."""
 
     def __init__(self, out: Path, description: dict[str, Any]) -> None:
-        asked = {key: value for key, value in description.items() if key not in ("versions", "learners")}
+        asked = {key: value for key, value in description.items() if key not in NOT_HASHED}
         self.hash = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
         super().__init__(out / description["experiment"] / self.hash)
         self.description = description
+        self.moved_to: Path | None = None
+        """where `opened` moved earlier results"""
 
     @contextlib.contextmanager
     def opened(self, restart: bool = False) -> Iterator[str]:
-        """Opens the run and locks it, like `writing`; with `restart`, empties it first."""
+        """Opens the run and locks it, like `writing`; with `restart`, moves earlier results aside first."""
         self.make()
         with self.writing() as holder:
             if restart:
-                for entry in self.path.iterdir():
-                    if entry.is_dir():
-                        shutil.rmtree(entry)
-                    elif entry.name != "lock":
-                        entry.unlink()
+                self.moved_to = move_aside(self.path)
             self.open()
             yield holder
 
     def open(self) -> None:
         """Creates the directory, or checks that the existing one can be resumed."""
         self.make()
-        if (self.path / "description.json").exists():
-            found = load(self.path)  # raises if it is damaged or of another version
-            before, now = (one.get("versions", {}).get("jax") for one in (found.description, self.description))
-            if before != now and not found.finished:
-                raise UserError(
-                    f"the run in '{self.path}' was started with jax {before}, this is {now}: install jax {before}, "
-                    "choose another --out, or start over with --restart"
-                )
+        if (self.path / DESCRIPTION).exists():
+            found = load(self.path)  # raises if it is damaged or of a newer format
+            for name in () if found.finished else ("remanence", "jax"):
+                before, now = (one.get("versions", {}).get(name) for one in (found.description, self.description))
+                if before != now:
+                    raise UserError(
+                        f"the run in '{self.path}' is not finished and was written by {name} {before}, this is {now}: "
+                        f"install {name} {before} to resume it, choose another --out, or start over with --restart"
+                    )
         else:
-            self.replace("description.json", self.description, lasting=True)
+            self.replace(DESCRIPTION, {**self.description, "format": FORMAT}, lasting=True)
 
     def group(self, number: int) -> GroupDirectory:
         return GroupDirectory(self.path / "groups" / f"{number:04d}")
@@ -204,7 +214,7 @@ class RunDirectory(Directory):
     def merge_group(self, group: GroupDirectory) -> None:
         """Adds the tables and log of a finished group to the run's."""
         self.add(group.tables())
-        with (self.path / "log.jsonl").open("a") as log:
+        with open_to_append(self.path / LOG) as log:
             log.write((group.path / "log.jsonl").read_text())
         shutil.rmtree(group.path)
 
@@ -227,15 +237,15 @@ class RunDirectory(Directory):
 
     def learners(self) -> dict[str, dict[str, str]]:
         """The learner of each contender, and why it was chosen; not part of the hash."""
-        return (read_json(self.path / "description.json") or {}).get("learners", {})
+        return (read_json(self.path / DESCRIPTION) or {}).get("learners", {})
 
     def set_learners(self, learners: dict[str, dict[str, str]]) -> None:
         """Records them in the description, and a change of them in the log."""
         before = self.learners()
         if learners == before:
             return
-        description = read_json(self.path / "description.json") or self.description
-        self.replace("description.json", {**description, "learners": learners}, lasting=True)
+        description = read_json(self.path / DESCRIPTION) or self.description
+        self.replace(DESCRIPTION, {**description, "learners": learners}, lasting=True)
         self.log("learners", learners=learners, before=before)
 
     def tidy(self) -> None:
@@ -255,14 +265,15 @@ def save(results: Results, path: Path, policies: Mapping[int, Savable] | None = 
     """Writes a run that is only in memory. `policies`: by lane."""
     directory = Directory(path)
     directory.make()
-    if (path / "description.json").exists():
+    if (path / DESCRIPTION).exists():
         raise UserError(f"'{path}' already holds a run: choose another directory")
     tables = {"lanes": results.lanes, "curves": results.curves, "maps": results.maps}
     with disk_errors(path), directory.writing():
         directory.add({name: table for name, table in tables.items() if len(table)})
         for lane, policy in (policies or {}).items():
             policy.save(path / POLICIES / f"{lane}.npz")
-        directory.replace("description.json", results.description, lasting=True)
+        directory.replace(DESCRIPTION, {**results.description, "format": FORMAT}, lasting=True)
+        directory.seal()
     return path
 
 
@@ -277,15 +288,6 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_text())
     except (OSError, ValueError):
         return None
-
-
-def sync(path: Path) -> None:
-    """Flushes a file or directory to disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _try_lock(lock: TextIO, path: Path) -> bool:

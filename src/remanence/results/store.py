@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from remanence import __version__
 from remanence.core.errors import UserError
+from remanence.results.description import read_description
+from remanence.results.manifest import DamageError, read_checked
 
 TABLES = ("lanes", "curves", "maps")
+COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
 POLICIES = "policies"  # subdirectory of a run
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
@@ -158,37 +160,37 @@ class Results:
 
 
 def load(path: str | Path) -> Results:
-    """Reads a run; raises a `UserError` if it is damaged or of another version."""
+    """Reads a run; raises a `UserError` if it is damaged or of a newer format."""
     path = Path(path)
-    try:
-        description = json.loads((path / "description.json").read_text())
-        version = description["versions"]["remanence"]
-    except FileNotFoundError as error:
-        raise UserError(f"'{path}' is not a run: it has no description.json") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise UserError(
-            f"the run in '{path}' is damaged (description.json): start over with --restart, or choose another --out"
-        ) from error
-    if version != __version__:
-        raise UserError(
-            f"the run in '{path}' was written by remanence {version}, this is {__version__}: "
-            "choose another --out, or start over with --restart"
-        )
-    tables = {name: read_table(path / f"{name}.parquet") for name in TABLES if (path / f"{name}.parquet").exists()}
-    for name, columns in (
-        ("lanes", {"lane", "contender", "seed", "diverged"}),
-        ("curves", {"lane", "window", "metric", "value"}),
-    ):
-        if name in tables and not columns <= set(tables[name].columns):
-            raise UserError(
-                f"the run in '{path}' is damaged ({name}.parquet): start over with --restart, or choose another --out"
-            )
-    return Results(
-        path,
-        description,
-        tables.get("lanes", pl.DataFrame()),
-        tables.get("curves", pl.DataFrame()),
-        tables.get("maps", pl.DataFrame()),
+    description = read_description(path)
+    tables = {}
+    for name in TABLES:
+        table = _table(path / f"{name}.parquet")
+        if missing := COLUMNS.get(name, set()) - set(table.columns) if len(table.columns) else set():
+            raise DamageError(path, f"{name}.parquet has no column {', '.join(sorted(missing))}")
+        tables[name] = table
+    results = Results(path, description, **tables)
+    if problem := incomplete(results):
+        raise DamageError(path, problem)
+    return results
+
+
+def incomplete(results: Results) -> str:
+    """Which rows of the curves are missing; empty if none are. Lanes that are not finished have none to miss."""
+    if not len(results.lanes) or "sweep" in results.description:
+        return ""
+    if not len(results.curves):
+        return "curves.parquet is missing"
+    rows = results.curves.group_by("lane").agg(pl.len().alias("rows"), pl.col("metric").n_unique().alias("metrics"))
+    lanes = results.lanes.select("lane", "contender", "seed").join(rows, on="lane", how="left")
+    most = lanes.group_by("contender").agg(pl.col("metrics").max().fill_null(1) * results.windows)
+    lanes = lanes.drop("metrics").join(most.rename({"metrics": "wanted"}), on="contender")
+    short = lanes.filter(pl.col("rows").fill_null(0) != pl.col("wanted")).sort("lane").to_dicts()
+    if not short:
+        return ""
+    return (
+        f"curves.parquet has {short[0]['rows'] or 0} instead of {short[0]['wanted']} rows of '{short[0]['contender']}' "
+        f"with seed {short[0]['seed']}{f', and {len(short) - 1} other lanes are incomplete' if len(short) > 1 else ''}"
     )
 
 
@@ -202,9 +204,17 @@ def find_runs(out: Path, experiment: str) -> list[Path]:
 
 def read_table(path: Path) -> pl.DataFrame:
     """A table of a run; raises a `UserError` if it is damaged."""
+    return _parsed(path, read_checked(path.parent, path.name) or b"")
+
+
+def _table(path: Path) -> pl.DataFrame:
+    """The same; empty if there is none, and none is expected."""
+    content = read_checked(path.parent, path.name)
+    return pl.DataFrame() if content is None else _parsed(path, content)
+
+
+def _parsed(path: Path, content: bytes) -> pl.DataFrame:
     try:
-        return pl.read_parquet(path)
-    except (pl.exceptions.PolarsError, OSError) as error:
-        raise UserError(
-            f"the run in '{path.parent}' is damaged ({path.name}): start over with --restart, or choose another --out"
-        ) from error
+        return pl.read_parquet(io.BytesIO(content))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        raise DamageError(path.parent, path.name) from error

@@ -27,7 +27,7 @@ import numpy as np
 
 from remanence import __version__
 from remanence.core.errors import UserError
-from remanence.results.directory import sync
+from remanence.core.files import sync
 
 MAX_CHECKPOINTS = 2
 VERSIONS = {"remanence": __version__, "jax": jax.__version__}
@@ -128,6 +128,15 @@ class Checkpoints:
 
 class _DamageError(Exception):
     """A checkpoint was changed after it was written, or is incomplete."""
+
+
+def damage(place: Path) -> str:
+    """What is wrong with a checkpoint; empty if nothing is."""
+    try:
+        _checked_manifest(place)
+    except _DamageError as wrong:
+        return str(wrong)
+    return ""
 
 
 def _checked_manifest(place: Path) -> dict[str, Any]:

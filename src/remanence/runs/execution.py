@@ -31,7 +31,7 @@ class Execution:
     learner: str = AUTO
     """learner of deep agents: xla, native (kernels for binary observations, on CPUs), or auto: native where there is one"""
     restart: bool = False
-    """delete the results of an earlier run and start over"""
+    """move the results of an earlier run aside and start over"""
     tensorboard: bool = False
     """also write curves for TensorBoard"""
 

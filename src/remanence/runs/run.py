@@ -49,6 +49,8 @@ def run_missing(
 ) -> Results:
     """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`."""
     with disk_errors(directory.path), directory.opened(execution.restart) as crashed:
+        if directory.moved_to:
+            console.print(f"earlier results are now in {directory.moved_to}; `remanence clean` removes them")
         if crashed:
             console.print(f"{crashed} did not finish: resuming from its last checkpoint")
         done = set(directory.lanes())
@@ -86,6 +88,7 @@ def run_missing(
             if missing:
                 raise UserError(f"{len(missing)} lanes of '{directory.path}' are missing: run the same command again")
         directory.tidy()
+        directory.seal()
     return load(directory.path)
 
 

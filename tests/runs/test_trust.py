@@ -1,0 +1,123 @@
+"""Directories of runs from strangers: nothing in them is executed, neither by a command nor by a page."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from remanence.cli import main
+
+SAMPLES = Path(__file__).parents[1] / "data" / "runs"
+
+
+def edited(to: Path, kind: str = "live", **changes: Any) -> Path:
+    """A kept run without checksums, with changes in its description."""
+    shutil.copytree(SAMPLES / "format1" / kind, to)
+    file = to / "description.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **changes}))
+    return to
+
+
+MUTANTS = (
+    None,
+    True,
+    -1,
+    0,
+    1.5,
+    float("nan"),
+    10**30,
+    "",
+    "x",
+    "\x1b[31m",
+    "\ud800",
+    [],
+    [None],
+    ["x"],
+    {},
+    {"x": "y"},
+    {"x": -1},
+)
+
+
+def mutated(value: Any, rng: random.Random) -> Any:
+    """The same JSON with one value replaced or deleted, anywhere in it."""
+    root = {"root": copy.deepcopy(value)}
+    inside: Any = root
+    key: Any = "root"
+    while isinstance(inside[key], dict | list) and inside[key] and (inside is root or rng.random() < 0.75):
+        inside = inside[key]
+        key = rng.choice(list(inside) if isinstance(inside, dict) else range(len(inside)))
+    if rng.random() < 0.2:
+        del inside[key]
+    else:
+        inside[key] = rng.choice(MUTANTS)
+    return root["root"]
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep", "live"])
+def test_a_mutated_description_is_shown_or_refused_in_one_line(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, rng = edited(tmp_path / "run", kind), random.Random(0)
+    description = json.loads((run / "description.json").read_text())
+    codes = []
+    for number in range(50):
+        (run / "description.json").write_text(json.dumps(changed := mutated(description, rng)))
+        codes.append(main(["show", str(run), *(["--json"] if number % 2 else [])]))  # raises nothing
+        said = capsys.readouterr()
+        assert "\x1b[31m" not in said.out + said.err, changed
+        assert codes[-1] == 0 or said.err.count("\n") == 1, changed
+    assert 0 < codes.count(2) < len(codes)
+
+
+@pytest.mark.parametrize("form", ["{}", "{}:EXPERIMENT"])
+def test_a_description_cannot_name_code(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A copied run whose description names a file: `show` and `report` work from its data, and the file does not run."""
+    planted, trace = tmp_path / "planted.py", tmp_path / "trace"
+    planted.write_text(f"open({str(trace)!r}, 'w').close()")
+    run = edited(tmp_path / "run", experiment=form.format(planted))
+    assert main(["show", str(run)]) == 0
+    assert "a DQN" in capsys.readouterr().out
+    assert main(["show", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["contenders"]["a DQN"]["metrics"]["return"]["auc_mean"] > 0
+    assert main(["report", str(run), "--to", str(tmp_path / "page")]) == 0
+    assert not trace.exists()
+
+
+def test_a_users_file_runs_when_the_user_names_it(tmp_path: Path) -> None:
+    planted, trace = tmp_path / "mine.py", tmp_path / "trace"
+    planted.write_text(f"open({str(trace)!r}, 'w').close()")
+    assert main(["show", str(planted)]) == 2  # it defines no experiment
+    assert trace.exists()
+
+
+@pytest.mark.parametrize("kind", ["run", "sweep", "live"])
+def test_any_run_is_shown_and_reported_from_its_data(
+    kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = edited(tmp_path / "run", kind, experiment="own/thing")
+    assert main(["show", str(run)]) == 0
+    assert {"run": "PT-TD", "sweep": "TD lr=0.2", "live": "a DQN"}[kind] in capsys.readouterr().out
+    assert main(["report", str(run), str(run), "--to", str(tmp_path / "page")]) == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert "Repeat:" not in page  # no command of ours repeats it
+    curves = {"run": 4, "sweep": 0, "live": 4}[kind]
+    assert len(list((tmp_path / "page").glob("own-thing-curve-*.svg"))) == curves
+    assert len(list((tmp_path / "page").glob("own-thing-2-curve-*.svg"))) == curves  # of the second one
+
+
+def test_a_sweep_of_a_registered_experiment_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(SAMPLES / "format1" / "sweep")]) == 0
+    assert "TD lr=0.2" in capsys.readouterr().out
+
+
+def test_an_unfinished_run_is_not_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = edited(tmp_path / "run", "run", seeds=[0, 1, 2])
+    assert main(["report", str(run), "--to", str(tmp_path / "page")]) == 2
+    assert "is not finished" in capsys.readouterr().err

@@ -24,9 +24,11 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import jax
 from rich.console import Console
 
 from remanence.agents.base import program_of
+from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
 from remanence.engine.lanes import Driver
 from remanence.runs import signals
@@ -64,6 +66,15 @@ def workers(execution: Execution) -> int:
         return execution.jobs
     ray = _connected(execution)
     return max(1, int(ray.cluster_resources().get("CPU", 1)) // execution.cores)
+
+
+def devices(execution: Execution) -> int:
+    """Devices of the process of each group. They divide its lanes, so another number of them may change the last bits."""
+    if jax.default_backend() != "cpu" or not execution.spread:
+        return len(jax.devices())
+    if execution.on == RAY:
+        return execution.cores
+    return int(os.environ.get("JAX_NUM_CPU_DEVICES", execution.cores))
 
 
 def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
@@ -176,7 +187,7 @@ def _stop_file(job: GroupJob) -> Path:
 def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     """Processes on this machine, each with cores of its own."""
     context = multiprocessing.get_context("spawn")
-    everything, cores = sorted(os.sched_getaffinity(0)), execution.cores
+    everything, cores, count = sorted(os.sched_getaffinity(0)), execution.cores, devices(execution)
     shares = [[everything[(n * cores + i) % len(everything)] for i in range(cores)] for n in range(execution.jobs)]
     alive: set[Any] = set()
     closing = threading.Event()
@@ -189,7 +200,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
                 if closing.is_set():
                     return Stopped(signal.SIGTERM)
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_in_process, args=(payload, theirs, os.getpid()), daemon=True)
+                process = context.Process(target=_in_process, args=(payload, theirs, os.getpid(), count), daemon=True)
                 os.sched_setaffinity(0, cores)  # of this thread; the child process inherits it
                 process.start()
                 alive.add(process)
@@ -215,7 +226,8 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_process(payload: bytes, answer: Any, parent: int) -> None:
+def _in_process(payload: bytes, answer: Any, parent: int, count: int) -> None:
+    backend.use_cores(count)
     with signals.caught(patient=True) as asked_to_stop:
         orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
         error = _worker(payload, lambda: asked_to_stop() or orphaned())

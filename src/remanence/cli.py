@@ -149,7 +149,7 @@ class Sweep:
     def execute(self) -> None:
         from remanence.experiments import get
         from remanence.runs.run import execute
-        from remanence.runs.sweep import best_settings, check_seeds, win_shares, with_settings
+        from remanence.runs.sweep import best_settings, check_disjoint, win_shares, with_settings
 
         started = time.monotonic()
         console = messages()
@@ -161,6 +161,8 @@ class Sweep:
             raise UserError(f"{self.name} chooses its step sizes itself: `remanence run {self.name}`")
         preset = self.preset or experiment.default_preset
         plan = experiment.plan(preset)
+        if not plan.contenders:
+            raise UserError(f"{self.name} has no agents, so there is nothing to sweep: `remanence run {self.name}`")
         for change in self.grid:
             plan = plan.with_grid(*_parse_grid(change))
         if self.contenders:
@@ -168,7 +170,7 @@ class Sweep:
         seeds = plan.seeds if self.seeds is None else self.seeds
         count = seeds if self.tuning_seeds is None else self.tuning_seeds
         tuning = range(self.tuning_from, self.tuning_from + count)
-        check_seeds(tuning, range(seeds))
+        check_disjoint(tuning, range(seeds))
         swept = _sweep_stage(experiment, preset, plan, tuning, self.out, self.execution)
         objective = experiment.primary_metrics[0]
         chosen = best_settings(swept.lanes, objective)
@@ -440,11 +442,10 @@ def _sweep_stage(
     experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path, execution: Execution
 ) -> Results:
     """The sweep of an experiment; a sensitivity figure shares the sweep of its experiment."""
-    from remanence.runs.jobs import settings
+    from remanence.runs.jobs import check_seeds, settings
     from remanence.runs.sweep import sweep
 
-    if not seeds:
-        raise UserError(f"an experiment needs at least one seed; got {len(seeds)}")
+    check_seeds(seeds)
     console = messages()
     total = sum(len(settings(contender)) for contender in plan.contenders.values())
     console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import numpy as np
@@ -35,7 +35,7 @@ from remanence.results.directory import save
 from remanence.results.schema import curve_rows
 from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
-from remanence.runs.jobs import COPIES, SHARE_OF_MEMORY
+from remanence.runs.jobs import COPIES, MAX_SEEDS, SHARE_OF_MEMORY
 from remanence.runs.progress import messages, track
 from remanence.streams import Drift, Schedule, Stationary, Switches
 
@@ -56,6 +56,7 @@ RECORDED = (
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
+MAX_DURATION = 2**31 - 1  # of a stream: clocks are 32-bit integers
 
 
 @dataclass(frozen=True, repr=False)
@@ -126,14 +127,17 @@ def live(
         progress: whether to show progress on standard error.
     """
     configs = _configs(agents, isinstance(stream, Switches) and stream.boundaries_known)
-    if not 0.0 <= discount <= 1.0:
-        raise UserError(f"the discount must be between 0 and 1; got {discount}")
+    if not isinstance(discount, int | float | np.number) or not 0.0 <= discount <= 1.0:
+        raise UserError(f"the discount must be a number between 0 and 1; got {discount!r}")
     makers = env_factories(env, adapter)
-    if isinstance(stream, int | np.integer):
+    if _is_int(stream):
         stream = Stationary(int(stream))
     if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     schedule = stream.schedule(list(makers))
+    if schedule.duration > MAX_DURATION:
+        unit = "steps" if schedule.by_steps else "episodes"
+        raise UserError(f"a stream has at most {MAX_DURATION:,} {unit}; this one has {schedule.duration:,}")
     window = _window(window, schedule)
     spaces, names, parts = check_envs(list(makers.values()), schedule)
     numbers = _seeds(parts if seeds is None else seeds)
@@ -268,12 +272,24 @@ def _is_agent_pair(pair: tuple) -> bool:
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    numbers = list(range(seeds)) if isinstance(seeds, int | np.integer) else [int(seed) for seed in seeds]
-    if not numbers:
-        raise UserError(f"at least one seed is needed; got {seeds}")
+    if isinstance(seeds, np.ndarray):
+        seeds = seeds.tolist()
+    numbers: Any = range(max(0, min(seeds, MAX_SEEDS + 1))) if _is_int(seeds) else seeds
+    if (
+        not isinstance(numbers, Sequence)
+        or isinstance(numbers, str | bytes)
+        or not all(map(_is_int, numbers[:MAX_SEEDS]))
+    ):
+        raise UserError(f"seeds is a number of seeds, or a list of seeds, which are integers; got {seeds!r}")
+    if not 1 <= len(numbers) <= MAX_SEEDS:
+        raise UserError(f"at least one seed is needed, and at most {MAX_SEEDS:,}; got {seeds!r:.40}")
     if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-        raise UserError(f"seeds must be distinct integers from 0 to 2³² − 1; got {numbers}")
-    return numbers
+        raise UserError(f"seeds must be distinct integers from 0 to 2³² − 1; got {list(numbers)}")
+    return [int(seed) for seed in numbers]
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _window(window: int | None, schedule: Schedule) -> int:
@@ -284,10 +300,12 @@ def _window(window: int | None, schedule: Schedule) -> int:
         return 1
     if window is None:
         wanted = max(1, schedule.duration // POINTS)
-        divisors = [n for n in range(1, max(1, schedule.duration // FEWEST_POINTS) + 1) if segment_length % n == 0]
+        small = [n for n in range(1, math.isqrt(segment_length) + 1) if segment_length % n == 0]
+        most = max(1, schedule.duration // FEWEST_POINTS)
+        divisors = [n for n in sorted({*small, *(segment_length // n for n in small)}) if n <= most]
         return min(divisors, key=lambda n: abs(math.log(n / wanted)))
-    if window < 1 or segment_length % window:
-        raise UserError(f"a window must divide a segment of {segment_length} steps; got {window}")
+    if not _is_int(window) or window < 1 or segment_length % window:
+        raise UserError(f"a window must be an integer that divides a segment of {segment_length} steps; got {window!r}")
     return int(window)
 
 

@@ -35,7 +35,7 @@ from remanence.results.store import Results, load
 from remanence.results.summary import auc
 from remanence.runs.describe import describe, describe_agent
 from remanence.runs.execution import Execution
-from remanence.runs.jobs import make_driver, settings
+from remanence.runs.jobs import check_seeds, make_driver, settings
 from remanence.runs.plan import Contender, Plan
 from remanence.runs.progress import track
 from remanence.runs.rows import AUC
@@ -109,8 +109,11 @@ def _run_all_cells(
     execution: Execution,
 ) -> Results:
     """Chooses step sizes for each cell on tuning seeds, then runs the chosen ones on reporting seeds."""
-    if seeds < 1:
-        raise UserError(f"an experiment needs at least one seed; got {seeds}")
+    check_seeds(range(seeds))
+    if plan.stream.segments <= max(SWITCHES):
+        raise UserError(
+            f"appendix/task-diameter looks at tasks after up to {max(SWITCHES)} switches: leave out --segments"
+        )
     if execution.spread:
         raise UserError(
             "appendix/task-diameter takes a minute or two and runs in this process: leave out --on and --jobs"

@@ -18,7 +18,7 @@ from remanence.results.store import Results, load
 from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
 from remanence.runs.executors import devices, run_all, workers
-from remanence.runs.jobs import Lane, cut, lanes_of_run, lanes_that_fit
+from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.plan import Plan
 from remanence.runs.worker import GroupJob, summary_writer
 
@@ -33,8 +33,7 @@ def execute(
     execution: Execution = Execution(),
 ) -> Results:
     """Runs the missing lanes of a plan and returns all its results."""
-    if seeds < 1:
-        raise UserError(f"an experiment needs at least one seed; got {seeds}")
+    check_seeds(range(seeds))
     numbers = list(range(seeds))
     directory = RunDirectory(out, describe(experiment, preset, plan, numbers))
     return run_missing(directory, plan, lanes_of_run(plan, numbers), None, console, execution)

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +22,14 @@ from remanence.agents.configs import config_named
 from remanence.agents.learners import choose_learner
 from remanence.core import backend
 from remanence.core.errors import UserError, unknown
+from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import LifeConfig, ProbeInput
+from remanence.engine.life import LifeConfig, ProbeInput, first_reset_key
 from remanence.engine.probes import episode_curves
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
-from remanence.gym.hosted import GymnasiumWorld, env_pool, register_pool
+from remanence.gym.hosted import GymnasiumWorld, env_pool, env_seed, register_pool
 from remanence.gym.policy import Policy, load_policy
 from remanence.gym.pool import EnvPool
 from remanence.gym.spaces import Spaces
@@ -158,10 +160,11 @@ def live(
             register_pool(pool, workers)
             hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
+            failed = _failed(name, workers, numbers)
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
-                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state))
+                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state, failed.get(seed, "")))
                 curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
     return LiveResults(
@@ -224,10 +227,27 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
         raise workers.failure
     if workers.failure is not None:
         what = f"{type(workers.failure).__name__}: {workers.failure}"
-        raise UserError(f"the environment failed after {workers.steps} steps of all seeds: {what}") from workers.failure
+        raise UserError(f"the environment failed: {what}") from workers.failure
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def _failed(name: str, workers: EnvPool, seeds: list[int]) -> dict[int, str]:
+    """Why lives failed, by seed: a warning for each; an error if all did."""
+    failures, found = workers.failures, {}
+    if not failures:
+        return {}
+    for seed in seeds:
+        failure = failures.get(int(env_seed(first_reset_key(make_key(seed)))))
+        if failure is not None:
+            found[seed] = f"{failure.env} failed with seed {seed} at step {failure.step}: {failure.what}"
+    if len(found) == len(seeds):
+        first = next(iter(failures.values()))
+        raise UserError(f"{name}: {next(iter(found.values()))}") from first.error
+    for text in found.values():
+        warnings.warn(f"{name}: {text}. This life is left out of averages; the others go on", stacklevel=3)
+    return found
 
 
 def _configs(agents: Any, boundaries_known: bool) -> dict[str, AgentConfig]:
@@ -375,7 +395,9 @@ def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> 
     return [curve_rows(lanes, np.asarray(values, np.float64)[None], metric) for metric, values in found.items()]
 
 
-def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any) -> dict:
+def _lane_row(
+    lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any, failed: str
+) -> dict:
     """One row of `lanes`."""
     numbers = [*jax.tree.leaves(weights), *(values[row] for values in outcome.record.values())]
     finite = all(np.isfinite(leaf).all() for leaf in numbers if leaf.dtype.kind == "f")
@@ -386,7 +408,8 @@ def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcom
         **({name: float(value) for name, value in vars(hypers).items()} if isinstance(hypers, Hypers) else {}),
         "steps": int(outcome.steps[row]),
         "samples_dropped": int(outcome.samples_dropped[row]),
-        "diverged": not finite,
+        "failed": failed,
+        "diverged": not finite or bool(failed),
         "version": __version__,
     }
 

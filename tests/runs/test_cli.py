@@ -174,6 +174,22 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "TD diverged in 3 of 3 seeds" in printed.err
 
 
+def test_a_finite_but_absurd_value_is_divergence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors of 10⁵ and more are numbers, but values cannot exceed 1 / (1 − γ) = 10 here; a poor step size still counts."""
+    change = ("--contenders", "TD", "--json", "--out", tmp_path, "--segments", "1", "--segment-length", "4")
+    assert remanence("run", "figure2/tabular", *SMOKE, *change, "--set", "TD.lr=3") == 0
+    printed = capsys.readouterr()
+    facts = json.loads(printed.out)["contenders"]["TD"]
+    curves = pl.read_parquet(next(tmp_path.rglob("curves.parquet")))
+    assert curves["value"].is_finite().all()
+    errors = curves.filter(pl.col("metric").str.starts_with("rmsve_"))
+    absurd = sorted(set(errors.filter(pl.col("value") > 1000)["lane"]))
+    assert facts["diverged"] == absurd != []
+    assert f"TD diverged in {len(absurd)} of 3 seeds" in printed.err
+    assert remanence("run", "figure2/tabular", *SMOKE, *change, "--set", "TD.lr=1.0") == 0
+    assert json.loads(capsys.readouterr().out)["contenders"]["TD"]["diverged"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

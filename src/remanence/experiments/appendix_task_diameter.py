@@ -38,7 +38,7 @@ from remanence.runs.execution import Execution
 from remanence.runs.jobs import check_seeds, make_driver, settings
 from remanence.runs.plan import Contender, Plan
 from remanence.runs.progress import track
-from remanence.runs.rows import AUC
+from remanence.runs.rows import AUC, possible, value_limit
 from remanence.runs.sweep import best_settings
 from remanence.streams import RandomOrder, Stream
 from remanence.theory import Response, response
@@ -195,7 +195,7 @@ def _lived(
                 for config in wanted[cell]:
                     curves = _exact_curves(diameter, starts[config][:, cell.switches - 1])
                     numbers = np.array([next(lane) for _ in seeds], np.int32)
-                    tables["lanes"].append(_lane_rows(cell, config, numbers, seeds, curves))
+                    tables["lanes"].append(_lane_rows(cell, config, numbers, seeds, curves, value_limit(plan)))
                     if not areas_only:
                         tables["curves"].append(curve_rows(numbers, curves, MSE))
             directory.add({name: pl.concat(rows, how="diagonal_relaxed") for name, rows in tables.items() if rows})
@@ -248,7 +248,7 @@ def _response(diameter: float) -> Response:
 
 
 def _lane_rows(
-    cell: Cell, config: AgentConfig, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray
+    cell: Cell, config: AgentConfig, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray, limit: float
 ) -> pl.DataFrame:
     aucs = curves.mean(axis=1)
     return pl.DataFrame(
@@ -260,7 +260,7 @@ def _lane_rows(
             AUC + MSE: aucs,
             "steps": 0,
             "samples_dropped": 0,
-            "diverged": ~np.isfinite(aucs),
+            "diverged": ~possible(curves, MSE, limit).all(axis=1),
             "version": __version__,
         }
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
-from remanence.core.errors import Stopped, UserError, of_disk, unknown
+from remanence.core.errors import Stopped, UserError, of_disk, of_memory, unknown
 from remanence.report.terminal import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
 from remanence.runs.execution import Execution
 from remanence.runs.progress import messages
@@ -374,6 +376,9 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. A `UserError` is printed as one line on standard error, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal or file that lacks a character shows "?" instead
+            stream.reconfigure(errors="replace")
     try:
         command = tyro.cli(
             Command,  # type: ignore[arg-type]
@@ -384,19 +389,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         command.execute()
     except UserError as error:
-        print(f"remanence: {error}", file=sys.stderr)
-        return 2
+        return _tell(error)
     except Stopped as stopped:
-        print(f"remanence: {stopped}", file=sys.stderr)
-        return 128 + stopped.signal
+        return _tell(stopped, 128 + stopped.signal)
     except OSError as error:  # a full disk, a vanished directory
         message = of_disk(error, Path(error.filename or "."))
-        print(f"remanence: {message or error.strerror or error}", file=sys.stderr)
-        return 2
+        return _tell(message or of_memory(error) or error.strerror or error)
     except KeyboardInterrupt:
-        print("remanence: stopped; finished work is saved, the same command resumes", file=sys.stderr)
-        return 130
+        return _tell("stopped; finished work is saved, the same command resumes", 130)
+    except Exception as error:
+        message = of_memory(error)
+        if message is None:
+            raise
+        return _tell(message)
     return 0
+
+
+def _tell(message: object, code: int = 2) -> int:
+    """Prints a line on standard error, if it still exists; gives the exit code."""
+    with contextlib.suppress(OSError):
+        print(f"remanence: {message}", file=sys.stderr)
+    return code
 
 
 def _parse_change(change: str) -> tuple[str, str, str]:

@@ -6,13 +6,16 @@ save a checkpoint and stop.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import logging
 import math
 import multiprocessing
 import os
+import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -41,6 +44,7 @@ from remanence.runs.worker import GroupJob, live
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
+LOOPBACK = "127.0.0.1"
 
 OnDone = Callable[[GroupJob], None]
 
@@ -243,11 +247,20 @@ def _connected(execution: Execution) -> Any:
     if not ray.is_initialized():
         try:
             ray.init(
-                address=execution.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
+                **_where(execution.address), log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UserError(f"no Ray cluster at '{execution.address}': {error}") from error
     return ray
+
+
+def _where(address: str | None) -> dict[str, Any]:
+    """A cluster, or a new one on this machine: it listens on loopback only, and its files are in a directory of ours alone."""
+    if address is not None:
+        return {"address": address}
+    private = tempfile.mkdtemp(prefix="ray-")  # 0700, and short: it holds sockets
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    return {"address": "local", "_node_ip_address": LOOPBACK, "_temp_dir": private}
 
 
 @contextlib.contextmanager
@@ -287,13 +300,15 @@ def _on_ray(payload: bytes, cores: int) -> Exception | None:
 @contextlib.contextmanager
 def _claimed_cores(count: int) -> Iterator[None]:
     """Binds this process to cores that no other worker on this machine uses; to no cores if too few are free."""
+    tickets = backend.cache_directory("cores", socket.gethostname())  # ours alone
     with contextlib.ExitStack() as held:
         claimed = []
         for core in sorted(os.sched_getaffinity(0)):
-            ticket = held.enter_context(
-                (Path(tempfile.gettempdir()) / f"remanence-core-{os.getuid()}-{core}").open("w")
-            )
-            with contextlib.suppress(BlockingIOError):
+            if tickets is None:
+                break
+            with contextlib.suppress(OSError):  # another worker has it, or the file system has no locks
+                ticket = os.open(tickets / str(core), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+                held.callback(os.close, ticket)
                 fcntl.flock(ticket, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 claimed.append(core)
             if len(claimed) == count:

@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 import polars as pl
 from jax import Array
-from rich.console import Console
 
 from remanence.agents import Agent
 from remanence.agents.configs import PTDQN
@@ -34,6 +33,7 @@ from remanence.results import Results, load
 from remanence.results.store import find_runs
 from remanence.runs.execution import Execution
 from remanence.runs.plan import Contender, Plan
+from remanence.runs.progress import messages
 from remanence.runs.run import execute
 from remanence.streams import Stream, cyclic
 from remanence.worlds import SlipperyGrid, World
@@ -101,7 +101,7 @@ def live(
 ) -> Results:
     """The run itself, with checkpoints as often as possible."""
     execution = Execution(checkpoint_every=every, lanes_per_group=groups_of, learner=learner, **options)
-    return execute(NAME, "test", plan(episodes), 4, out, Console(stderr=True), execution)
+    return execute(NAME, "test", plan(episodes), 4, out, messages(), execution)
 
 
 def command(out: Path, episodes: int, every: float = 0.05, learner: str = XLA) -> list[str]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+import io
 import sys
 import time
 from collections.abc import Sequence
@@ -13,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
-from remanence.core.errors import Stopped, UserError, of_disk, unknown
+from remanence.core.errors import Stopped, UserError, of_disk, of_memory, unknown
 from remanence.report.terminal import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
 from remanence.runs.execution import Execution
 from remanence.runs.progress import messages
@@ -149,7 +151,7 @@ class Sweep:
     def execute(self) -> None:
         from remanence.experiments import get
         from remanence.runs.run import execute
-        from remanence.runs.sweep import best_settings, check_seeds, win_shares, with_settings
+        from remanence.runs.sweep import best_settings, check_disjoint, win_shares, with_settings
 
         started = time.monotonic()
         console = messages()
@@ -161,6 +163,8 @@ class Sweep:
             raise UserError(f"{self.name} chooses its step sizes itself: `remanence run {self.name}`")
         preset = self.preset or experiment.default_preset
         plan = experiment.plan(preset)
+        if not plan.contenders:
+            raise UserError(f"{self.name} has no agents, so there is nothing to sweep: `remanence run {self.name}`")
         for change in self.grid:
             plan = plan.with_grid(*_parse_grid(change))
         if self.contenders:
@@ -168,7 +172,7 @@ class Sweep:
         seeds = plan.seeds if self.seeds is None else self.seeds
         count = seeds if self.tuning_seeds is None else self.tuning_seeds
         tuning = range(self.tuning_from, self.tuning_from + count)
-        check_seeds(tuning, range(seeds))
+        check_disjoint(tuning, range(seeds))
         swept = _sweep_stage(experiment, preset, plan, tuning, self.out, self.execution)
         objective = experiment.primary_metrics[0]
         chosen = best_settings(swept.lanes, objective)
@@ -448,6 +452,9 @@ Command = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. A `UserError` is printed as one line on standard error, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal or file that lacks a character shows "?" instead
+            stream.reconfigure(errors="replace")
     try:
         command = tyro.cli(
             Command,  # type: ignore[arg-type]
@@ -458,19 +465,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         command.execute()
     except UserError as error:
-        print(f"remanence: {error}", file=sys.stderr)
-        return 2
+        return _tell(error)
     except Stopped as stopped:
-        print(f"remanence: {stopped}", file=sys.stderr)
-        return 128 + stopped.signal
+        return _tell(stopped, 128 + stopped.signal)
     except OSError as error:  # a full disk, a vanished directory
         message = of_disk(error, Path(error.filename or "."))
-        print(f"remanence: {message or error.strerror or error}", file=sys.stderr)
-        return 2
+        return _tell(message or of_memory(error) or error.strerror or error)
     except KeyboardInterrupt:
-        print("remanence: stopped; finished work is saved, the same command resumes", file=sys.stderr)
-        return 130
+        return _tell("stopped; finished work is saved, the same command resumes", 130)
+    except Exception as error:
+        message = of_memory(error)
+        if message is None:
+            raise
+        return _tell(message)
     return 0
+
+
+def _tell(message: object, code: int = 2) -> int:
+    """Prints a line on standard error, if it still exists; gives the exit code."""
+    with contextlib.suppress(OSError):
+        print(f"remanence: {message}", file=sys.stderr)
+    return code
 
 
 def _parse_change(change: str) -> tuple[str, str, str]:
@@ -516,11 +531,10 @@ def _sweep_stage(
     experiment: Experiment, preset: str, plan: Plan, seeds: Sequence[int], out: Path, execution: Execution
 ) -> Results:
     """The sweep of an experiment; a sensitivity figure shares the sweep of its experiment."""
-    from remanence.runs.jobs import settings
+    from remanence.runs.jobs import check_seeds, settings
     from remanence.runs.sweep import sweep
 
-    if not seeds:
-        raise UserError(f"an experiment needs at least one seed; got {len(seeds)}")
+    check_seeds(seeds)
     console = messages()
     total = sum(len(settings(contender)) for contender in plan.contenders.values())
     console.print(f"sweep: {total} settings × {len(seeds)} tuning seeds")

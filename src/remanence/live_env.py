@@ -6,10 +6,11 @@ import dataclasses
 import math
 import threading
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import jax
 import numpy as np
@@ -21,13 +22,14 @@ from remanence.agents.configs import config_named
 from remanence.agents.learners import choose_learner
 from remanence.core import backend
 from remanence.core.errors import UserError, unknown
+from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import LifeConfig, ProbeInput
+from remanence.engine.life import LifeConfig, ProbeInput, first_reset_key
 from remanence.engine.probes import episode_curves
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
-from remanence.gym.hosted import GymnasiumWorld, env_pool, register_pool
+from remanence.gym.hosted import GymnasiumWorld, env_pool, env_seed, register_pool
 from remanence.gym.policy import Policy, load_policy
 from remanence.gym.pool import EnvPool
 from remanence.gym.spaces import Spaces
@@ -36,7 +38,7 @@ from remanence.results.manifest import read_checked
 from remanence.results.schema import curve_rows
 from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
-from remanence.runs.jobs import COPIES, SHARE_OF_MEMORY
+from remanence.runs.jobs import COPIES, MAX_SEEDS, SHARE_OF_MEMORY
 from remanence.runs.progress import messages, track
 from remanence.streams import Drift, Schedule, Stationary, Switches
 
@@ -57,6 +59,7 @@ RECORDED = (
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
+MAX_DURATION = 2**31 - 1  # of a stream: clocks are 32-bit integers
 
 
 @dataclass(frozen=True, repr=False)
@@ -129,14 +132,17 @@ def live(
         progress: whether to show progress on standard error.
     """
     configs = _configs(agents, isinstance(stream, Switches) and stream.boundaries_known)
-    if not 0.0 <= discount <= 1.0:
-        raise UserError(f"the discount must be between 0 and 1; got {discount}")
+    if not isinstance(discount, int | float | np.number) or not 0.0 <= discount <= 1.0:
+        raise UserError(f"the discount must be a number between 0 and 1; got {discount!r}")
     makers = env_factories(env, adapter)
-    if isinstance(stream, int | np.integer):
+    if _is_int(stream):
         stream = Stationary(int(stream))
     if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     schedule = stream.schedule(list(makers))
+    if schedule.duration > MAX_DURATION:
+        unit = "steps" if schedule.by_steps else "episodes"
+        raise UserError(f"a stream has at most {MAX_DURATION:,} {unit}; this one has {schedule.duration:,}")
     window = _window(window, schedule)
     spaces, names, parts = check_envs(list(makers.values()), schedule)
     numbers = _seeds(parts if seeds is None else seeds)
@@ -157,10 +163,11 @@ def live(
             register_pool(pool, workers)
             hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
+            failed = _failed(name, workers, numbers)
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
-                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state))
+                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state, failed.get(seed, "")))
                 curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
     return LiveResults(
@@ -223,10 +230,27 @@ def _watched(work: Callable[[], Outcome], workers: EnvPool, look: Callable[[], N
         raise workers.failure
     if workers.failure is not None:
         what = f"{type(workers.failure).__name__}: {workers.failure}"
-        raise UserError(f"the environment failed after {workers.steps} steps of all seeds: {what}") from workers.failure
+        raise UserError(f"the environment failed: {what}") from workers.failure
     if failure:
         raise failure[0]
     return outcome[0]
+
+
+def _failed(name: str, workers: EnvPool, seeds: list[int]) -> dict[int, str]:
+    """Why lives failed, by seed: a warning for each; an error if all did."""
+    failures, found = workers.failures, {}
+    if not failures:
+        return {}
+    for seed in seeds:
+        failure = failures.get(int(env_seed(first_reset_key(make_key(seed)))))
+        if failure is not None:
+            found[seed] = f"{failure.env} failed with seed {seed} at step {failure.step}: {failure.what}"
+    if len(found) == len(seeds):
+        first = next(iter(failures.values()))
+        raise UserError(f"{name}: {next(iter(found.values()))}") from first.error
+    for text in found.values():
+        warnings.warn(f"{name}: {text}. This life is left out of averages; the others go on", stacklevel=3)
+    return found
 
 
 def _configs(agents: Any, boundaries_known: bool) -> dict[str, AgentConfig]:
@@ -271,12 +295,24 @@ def _is_agent_pair(pair: tuple) -> bool:
 
 
 def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    numbers = list(range(seeds)) if isinstance(seeds, int | np.integer) else [int(seed) for seed in seeds]
-    if not numbers:
-        raise UserError(f"at least one seed is needed; got {seeds}")
+    if isinstance(seeds, np.ndarray):
+        seeds = seeds.tolist()
+    numbers: Any = range(max(0, min(seeds, MAX_SEEDS + 1))) if _is_int(seeds) else seeds
+    if (
+        not isinstance(numbers, Sequence)
+        or isinstance(numbers, str | bytes)
+        or not all(map(_is_int, numbers[:MAX_SEEDS]))
+    ):
+        raise UserError(f"seeds is a number of seeds, or a list of seeds, which are integers; got {seeds!r}")
+    if not 1 <= len(numbers) <= MAX_SEEDS:
+        raise UserError(f"at least one seed is needed, and at most {MAX_SEEDS:,}; got {seeds!r:.40}")
     if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-        raise UserError(f"seeds must be distinct integers from 0 to 2³² − 1; got {numbers}")
-    return numbers
+        raise UserError(f"seeds must be distinct integers from 0 to 2³² − 1; got {list(numbers)}")
+    return [int(seed) for seed in numbers]
+
+
+def _is_int(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _window(window: int | None, schedule: Schedule) -> int:
@@ -287,10 +323,12 @@ def _window(window: int | None, schedule: Schedule) -> int:
         return 1
     if window is None:
         wanted = max(1, schedule.duration // POINTS)
-        divisors = [n for n in range(1, max(1, schedule.duration // FEWEST_POINTS) + 1) if segment_length % n == 0]
+        small = [n for n in range(1, math.isqrt(segment_length) + 1) if segment_length % n == 0]
+        most = max(1, schedule.duration // FEWEST_POINTS)
+        divisors = [n for n in sorted({*small, *(segment_length // n for n in small)}) if n <= most]
         return min(divisors, key=lambda n: abs(math.log(n / wanted)))
-    if window < 1 or segment_length % window:
-        raise UserError(f"a window must divide a segment of {segment_length} steps; got {window}")
+    if not _is_int(window) or window < 1 or segment_length % window:
+        raise UserError(f"a window must be an integer that divides a segment of {segment_length} steps; got {window!r}")
     return int(window)
 
 
@@ -360,7 +398,9 @@ def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> 
     return [curve_rows(lanes, np.asarray(values, np.float64)[None], metric) for metric, values in found.items()]
 
 
-def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any) -> dict:
+def _lane_row(
+    lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any, failed: str
+) -> dict:
     """One row of `lanes`."""
     numbers = [*jax.tree.leaves(weights), *(values[row] for values in outcome.record.values())]
     finite = all(np.isfinite(leaf).all() for leaf in numbers if leaf.dtype.kind == "f")
@@ -371,7 +411,8 @@ def _lane_row(lane: int, contender: str, seed: int, hypers: Any, outcome: Outcom
         **({name: float(value) for name, value in vars(hypers).items()} if isinstance(hypers, Hypers) else {}),
         "steps": int(outcome.steps[row]),
         "samples_dropped": int(outcome.samples_dropped[row]),
-        "diverged": not finite,
+        "failed": failed,
+        "diverged": not finite or bool(failed),
         "version": __version__,
     }
 

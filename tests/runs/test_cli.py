@@ -175,6 +175,22 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "TD diverged in 3 of 3 seeds" in printed.err
 
 
+def test_a_finite_but_absurd_value_is_divergence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Errors of 10⁵ and more are numbers, but values cannot exceed 1 / (1 − γ) = 10 here; a poor step size still counts."""
+    change = ("--contenders", "TD", "--json", "--out", tmp_path, "--segments", "1", "--segment-length", "4")
+    assert remanence("run", "figure2/tabular", *SMOKE, *change, "--set", "TD.lr=3") == 0
+    printed = capsys.readouterr()
+    facts = json.loads(printed.out)["contenders"]["TD"]
+    curves = pl.read_parquet(next(tmp_path.rglob("curves.parquet")))
+    assert curves["value"].is_finite().all()
+    errors = curves.filter(pl.col("metric").str.starts_with("rmsve_"))
+    absurd = sorted(set(errors.filter(pl.col("value") > 1000)["lane"]))
+    assert facts["diverged"] == absurd != []
+    assert f"TD diverged in {len(absurd)} of 3 seeds" in printed.err
+    assert remanence("run", "figure2/tabular", *SMOKE, *change, "--set", "TD.lr=1.0") == 0
+    assert json.loads(capsys.readouterr().out)["contenders"]["TD"]["diverged"] == []
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -188,6 +204,13 @@ def test_diverging_lanes_are_named(tmp_path: Path, capsys: pytest.CaptureFixture
         (("run", "figure2/tabular", "--set", "PT-TD.decay=1.5"), "PT-TD.decay must be between 0 and 1"),
         (("run", "figure2/tabular", "--set", "TD.rate=0.1"), "unknown field of TD 'rate'"),
         (("run", "figure2/tabular", "--set", "nonsense"), "write AGENT.FIELD=VALUE"),
+        (("run", "figure2/tabular", "--seeds", "1000000000"), "got 1,000,000,000; at most 1,000,000 are possible"),
+        (("run", "figure2/tabular", "--cores-per-group", "2147483648"), "at most 1,024; got 2,147,483,648"),
+        (("run", "figure2/tabular", "--jobs", "1000000000"), "at most 1,024"),
+        (("run", "figure2/tabular", "--set", "TD.lr=" + "-" * 100_000), "TD.lr must be float"),
+        (("run", "appendix/task-diameter", "--segments", "1", "--seeds", "1"), "leave out --segments"),
+        (("sweep", "appendix/true-values"), "has no agents, so there is nothing to sweep"),
+        (("sweep", "figure3/tabular", "--tuning-from", "-5", "--seeds", "1"), "integers from 0 to 2³² − 1; got -5"),
         (("show", "figure9"), "unknown experiment 'figure9'"),
         (("bench", "predictions"), "did you mean 'prediction'?"),
         (("report", "figure2/tabular"), "no finished run in"),
@@ -213,6 +236,24 @@ def test_a_mistake_is_one_clear_line(
     assert message in printed.err
     assert printed.out == ""
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (b"x = 1\ny = (\n", "own.py', line 2: SyntaxError: '(' was never closed"),
+        (b"\n\nimport no_such_module\n", "own.py', line 3: ModuleNotFoundError: No module named 'no_such_module'"),
+        (b"raise SystemExit(3)", "own.py', line 1: SystemExit: 3"),
+        (b"\xff\x00", "own.py': SyntaxError"),
+    ],
+)
+def test_a_file_that_cannot_be_loaded_is_told_with_its_line(
+    text: bytes, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "own.py").write_bytes(text)
+    for command in ("run", "sweep", "show"):
+        assert remanence(command, tmp_path / "own.py") == 2
+        assert f"cannot load '{tmp_path}/{says}" in capsys.readouterr().err
 
 
 def test_unwritable_out_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

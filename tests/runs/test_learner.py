@@ -31,7 +31,7 @@ from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec
 from remanence.engine.lanes import Batch
 from remanence.experiments import get
-from remanence.results.directory import Directory, RunDirectory
+from remanence.results.directory import Directory
 from remanence.runs.jobs import cut, lanes_of_run, make_driver
 from remanence.runs.run import _learners
 
@@ -81,13 +81,11 @@ def test_a_resumed_run_keeps_its_learner(tmp_path: Path, monkeypatch: pytest.Mon
     assert description(tmp_path)["learners"]["PT-DQN"] == {"learner": XLA, "why": "asked for"}
 
 
-def test_native_is_for_deep_agents_and_they_run_one_lane_per_core(tmp_path: Path) -> None:
+def test_native_is_for_deep_agents_and_they_run_one_lane_per_core() -> None:
     """The random agent beside them has no learner to choose."""
     plan = get("figure5/jellybean").plan("smoke").select(["PT-DQN", "Random"])
     programs = lanes_of_run(plan, [0, 1, 2])
-    directory = RunDirectory(tmp_path, {"experiment": "one"})
-    directory.make()
-    chosen = _learners(directory, plan, programs, NATIVE)
+    chosen = {name: one["learner"] for name, one in _learners({}, plan, programs, NATIVE).items()}
     assert chosen == {"PT-DQN": NATIVE, "Random": XLA}
     assert [group.at_once for group in cut(programs, 3, 60, chosen)] == [1, 3]
     assert [group.at_once for group in cut(programs, 3, 60)] == [3, 3]

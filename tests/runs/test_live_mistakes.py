@@ -94,6 +94,14 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
     assert all(one.closed for one in Script.made)
 
 
+class Shaped(Script):
+    """Observations of another shape."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.observation_space = spaces.Box(0.0, 1.0, shape, np.float32)
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -105,6 +113,11 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
         (("Q", Script, 10), "use DQN or PT-DQN"),
         (("DQN", Script, 0), "at least 1; got 0"),
         (("DQN", Script, 10.5), "a stream is a number of steps"),
+        (("DQN", Script, True), "a stream is a number of steps"),
+        (("DQN", Script, 2**40), "at most 2,147,483,647 steps; this one has 1,099,511,627,776"),
+        (("DQN", lambda: Shaped((0,)), 10), r"at least one number; those of Box.* have none \(shape \(0,\)\)"),
+        (("DQN", lambda: Shaped((2, 2, 0)), 10), "at least one number"),
+        (("DQN", lambda: spaces.Discrete(0), 10), "making the environment failed: ValueError"),
         (("DQN", Script(), 10), "give a function that makes the environment"),
         (("DQN", [], 10), "no environment"),
         (("DQN", lambda: ONLY_ONE, 10), "the same environment twice"),
@@ -146,7 +159,28 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.Drift(set_parameter, 0.0, float("nan"), steps=3), "cannot drift"),
         (lambda: quiet("DQN", Script, 10, seeds=0), "at least one seed"),
         (lambda: quiet("DQN", Script, 10, seeds=[1, 1]), "distinct integers"),
-        (lambda: quiet("DQN", Script, 10, window=3), "must divide a segment"),
+        *(
+            (lambda seeds=seeds: quiet("DQN", Script, 10, seeds=seeds), "a list of seeds, which are integers; got")
+            for seeds in ("a", "12", 1.5, [1.5], [float("nan")], True, [None], b"12", {"a": 1})
+        ),
+        (lambda: quiet("DQN", Script, 10, seeds=10**9), "at most 1,000,000; got 1000000000"),
+        (lambda: quiet("DQN", Script, 10, seeds=10**30), "at most 1,000,000"),
+        *(
+            (lambda window=window: quiet("DQN", Script, 10, window=window), "a window must be an integer that divides")
+            for window in ("1", 1.5, 2.0, True, float("nan"))
+        ),
+        *(
+            (lambda discount=discount: quiet("DQN", Script, 10, discount=discount), "a number between 0 and 1; got")
+            for discount in ("0.9", None, 1j, [0.9])
+        ),
+        (lambda: remanence.DQN(lr="x"), "lr must be float; got 'x'"),  # type: ignore[arg-type]
+        (lambda: remanence.DQN(lr=10**400), "lr must be float; got 1000"),
+        (lambda: remanence.DQN(hidden="ab"), "hidden must be a tuple of int; got 'ab'"),  # type: ignore[arg-type]
+        (lambda: remanence.DQN(layers=(3,)), r"layers must be a tuple of Layer or None; got \(3,\)"),  # type: ignore[arg-type]
+        (lambda: remanence.DQN(optimizer=3), "optimizer must be str or GradientTransformation; got 3"),  # type: ignore[arg-type]
+        (lambda: remanence.DQN(penalty=3), "penalty must be a function or None; got 3"),  # type: ignore[arg-type]
+        (lambda: remanence.Q(features=1), "features must be FeatureConfig; got 1"),  # type: ignore[arg-type]
+        (lambda: quiet("DQN", Script, 10, window=3), "that divides a segment"),
         (lambda: quiet("DQN", Script, 10, discount=1.5), "between 0 and 1"),
     ],
 )

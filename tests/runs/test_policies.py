@@ -254,6 +254,20 @@ def _changed(content: bytes, **changes: Any) -> bytes:
     return file.getvalue()
 
 
+def _spaces(**changes: Any) -> dict:
+    return {"kind": "vector", "env_shape": [4], "shape": [4], "dtype": "float32", "actions": 2, **changes}
+
+
+def _with_nan(content: bytes) -> bytes:
+    """The same file with one weight that is not a number."""
+    arrays = dict(np.load(io.BytesIO(content)))
+    name = next(name for name, array in arrays.items() if array.dtype == np.float32 and array.ndim)
+    arrays[name].flat[0] = np.nan
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
@@ -280,6 +294,14 @@ def _changed(content: bytes, **changes: Any) -> bytes:
             lambda content: _changed(content, spaces=3),
             "not a policy of this agent saved by remanence, or it is damaged",
         ),
+        (lambda content: _changed(content, tasks="many"), "damaged"),
+        (lambda content: _changed(content, tasks=10**30), "damaged"),
+        (lambda content: _changed(content, spaces=_spaces(shape=[10**15])), "damaged"),
+        (lambda content: _changed(content, spaces=_spaces(shape=[-1])), "damaged"),
+        (lambda content: _changed(content, spaces=_spaces(actions=10**12)), "damaged"),
+        (lambda content: _changed(content, spaces=_spaces(dtype="object")), "damaged"),
+        (lambda content: _changed(content, spaces=_spaces(dtype="no such")), "damaged"),
+        (lambda content: _with_nan(content), "weights that are NaN or infinite"),
     ],
 )
 def test_a_damaged_file_is_told(lived: LiveResults, tmp_path: Path, damage: Any, says: str) -> None:

@@ -21,7 +21,7 @@ from remanence.runs import executors as crew
 from remanence.runs import sweep
 from remanence.runs.jobs import settings
 from remanence.runs.progress import messages
-from remanence.runs.sweep import best_settings, check_seeds, win_shares
+from remanence.runs.sweep import best_settings, check_disjoint, win_shares
 from remanence.runs.worker import GroupJob
 
 GRID = ("--grid", "Q.lr=0.5,0.1", "Q-reset.lr=0.1", "PT-Q.permanent_lr=0.01,0.1", "PT-Q.transient_lr=0.5")
@@ -74,9 +74,9 @@ def test_every_combination_is_tried() -> None:
 
 
 def test_seeds_that_choose_do_not_report() -> None:
-    check_seeds(range(1000, 1030), range(30))
+    check_disjoint(range(1000, 1030), range(30))
     with pytest.raises(UserError, match=r"overlap \(seed 20\)"):
-        check_seeds(range(20, 50), range(30))
+        check_disjoint(range(20, 50), range(30))
 
 
 def test_sweep_from_the_command_line(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 import typing
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,15 +74,26 @@ def _fits(value: Any, hint: Any) -> bool:
         return any(_fits(value, one) for one in arguments)
     if origin is tuple:
         return isinstance(value, tuple) and all(_fits(one, arguments[0]) for one in value)
+    if origin is Callable:
+        return callable(value)
     if hint is float:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        is_int = isinstance(value, int) and not isinstance(value, bool)
+        return isinstance(value, float) or (is_int and abs(value) <= sys.float_info.max)
     if hint is int:
         return isinstance(value, int) and not isinstance(value, bool)
-    if hint in (bool, str, type(None)) or dataclasses.is_dataclass(hint):
-        return isinstance(value, hint)  # type: ignore[arg-type]
-    return True  # functions, layers and transformations are checked where they are used
+    if getattr(hint, "_is_protocol", False):
+        members = [name for name, member in vars(hint).items() if callable(member) and not name.startswith("_")]
+        return not isinstance(value, type) and all(hasattr(value, name) for name in members)
+    if isinstance(hint, type):
+        return isinstance(value, hint)
+    return True  # other kinds of hints are checked where they are used
 
 
 def _type_names(hint: Any) -> str:
-    names = [getattr(one, "__name__", str(one)) for one in typing.get_args(hint) or (hint,)]
-    return " or ".join("None" if name == "NoneType" else name for name in names)
+    if typing.get_origin(hint) in (types.UnionType, typing.Union):
+        return " or ".join(map(_type_names, typing.get_args(hint)))
+    if typing.get_origin(hint) is tuple:
+        return f"a tuple of {_type_names(typing.get_args(hint)[0])}"
+    if typing.get_origin(hint) is Callable:
+        return "a function"
+    return "None" if hint is type(None) else getattr(hint, "__name__", str(hint))

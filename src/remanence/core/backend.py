@@ -9,9 +9,15 @@ group in another process, need not compile again.
 from __future__ import annotations
 
 import contextlib
+import errno
+import functools
 import hashlib
+import multiprocessing
 import os
 import platform
+import resource
+import stat
+import sys
 from pathlib import Path
 
 from platformdirs import user_cache_dir
@@ -24,23 +30,56 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
 
 
-def _compiled_programs() -> Path:
+def _compiled_programs() -> Path | None:
     """The cache for programs compiled for this kind of processor: a home directory may be shared by different machines."""
     try:
         about = next(line for line in Path("/proc/cpuinfo").read_text().splitlines() if line.startswith("flags"))
     except (OSError, StopIteration):
         about = platform.processor()
     kind = hashlib.sha256(f"{platform.machine()} {about}".encode()).hexdigest()[:12]
-    return cache_directory() / "compiled" / kind
+    return cache_directory("compiled", kind)
 
 
-def cache_directory() -> Path:
-    """The cache directory: `REMANENCE_CACHE`, or the user's cache."""
-    return Path(os.environ.get("REMANENCE_CACHE") or user_cache_dir("remanence"))
+def cache_directory(*names: str) -> Path | None:
+    """A directory in our cache, `REMANENCE_CACHE` or the user's; None if it cannot be used: then nothing is cached.
+
+    The cache is ours alone (0700), because Numba's files are pickles: whoever can write there can run code as us.
+    """
+    root = Path(os.environ.get("REMANENCE_CACHE") or user_cache_dir("remanence"))
+    path = root.joinpath(*names)
+    try:
+        if not root.is_absolute() and not os.environ.get("REMANENCE_CACHE"):
+            raise OSError(errno.ENOENT, "this user has no home directory")
+        root.parent.mkdir(parents=True, exist_ok=True)
+        root.mkdir(mode=0o700, exist_ok=True)
+        about = root.stat()
+        if about.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "it belongs to another user")
+        if about.st_mode & stat.S_IWOTH:
+            raise OSError(errno.EPERM, "every user may write there")
+        if about.st_mode & stat.S_IWGRP:
+            root.chmod(0o700)
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK | os.X_OK):
+            raise OSError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        _notice(
+            f"nothing is cached, so programs compile again in every process: the cache '{root}' cannot be used "
+            f"({error.strerror or error}). REMANENCE_CACHE names another directory"
+        )
+        return None
+    return path
+
+
+@functools.cache
+def _notice(text: str) -> None:
+    """Says it once, and not again in processes that we start."""
+    if multiprocessing.parent_process() is None:
+        print(f"remanence: {text}", file=sys.stderr)
 
 
 def memory() -> int:
-    """Memory in bytes: the machine's, or the container's limit if that is less."""
+    """Memory in bytes: the machine's, or the container's limit or the process's if that is less."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     groups = [Path("/sys/fs/cgroup")]
     with contextlib.suppress(OSError, IndexError):  # a scheduler's job has its own cgroup and limit
@@ -48,7 +87,8 @@ def memory() -> int:
     for limit in (*(group / "memory.max" for group in groups), groups[0] / "memory/memory.limit_in_bytes"):
         with contextlib.suppress(OSError, ValueError):
             total = min(total, int(limit.read_text()))
-    return total
+    address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return total if address_space == resource.RLIM_INFINITY else min(total, address_space)
 
 
 def use_cores(count: int) -> None:
@@ -68,7 +108,9 @@ def prepare() -> None:
     import jax
 
     if jax.config.values.get("jax_compilation_cache_dir") is None:
-        jax.config.update("jax_compilation_cache_dir", str(_compiled_programs()))
+        compiled = _compiled_programs()
+        if compiled is not None:
+            jax.config.update("jax_compilation_cache_dir", str(compiled))
     chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags
     if chosen_by_user or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
         return

@@ -98,7 +98,7 @@ def parse(text: str, kinds: Mapping[str, type]) -> Any:
     """A value as typed on a command line: a Python literal, or a call such as `Episodes(5)`; any other text stands for itself."""
     try:
         tree = ast.parse(text.strip(), mode="eval").body
-    except SyntaxError:
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
     if isinstance(tree, ast.Name):
         return float(text) if tree.id in ("nan", "inf") else text
@@ -119,5 +119,5 @@ def _evaluate(node: ast.expr, text: str, kinds: Mapping[str, type]) -> Any:
             raise UserError(f"'{text}' does not fit {node.func.id}: {error}") from error
     try:
         return ast.literal_eval(node)
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         return text

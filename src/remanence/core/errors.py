@@ -36,11 +36,33 @@ def of_disk(error: BaseException, path: Path) -> UserError | None:
         (errno.EROFS, "it is read-only", "make it writable"),
         (errno.EACCES, "permission denied", "make it writable"),
         (errno.EIO, "the disk reports an error", "check it"),
+        (errno.EFBIG, "a file would be larger than this process may write", "raise the limit (ulimit -f)"),
+        (errno.ENFILE, "too many files are open on this machine", "close some"),
+        (errno.EMFILE, "too many files are open", "raise the limit (ulimit -n)"),
     ):
         if (isinstance(error, OSError) and error.errno == code) or os.strerror(code).lower() in str(error).lower():
+            if isinstance(error, OSError) and isinstance(error.filename, str):
+                path = Path(error.filename)  # it may be elsewhere
             return UserError(
                 f"cannot write to '{path}': {wrong}. Everything saved before is safe: {fix}, and the same command resumes"
             )
+    return None
+
+
+def of_memory(error: BaseException) -> UserError | None:
+    """The `UserError` for an error of memory or of the number of threads; None for any other error."""
+    signs = (
+        "RESOURCE_EXHAUSTED",
+        "can't start new thread",
+        os.strerror(errno.ENOMEM),
+        "std::bad_alloc",
+        "Out of memory",
+    )
+    if isinstance(error, MemoryError) or any(sign in str(error) for sign in signs):
+        return UserError(
+            "memory, or the number of threads, does not suffice. Everything saved before is safe: use fewer --lanes-per-group or "
+            "seeds, or raise the limit, and the same command resumes"
+        )
     return None
 
 

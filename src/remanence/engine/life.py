@@ -203,6 +203,11 @@ def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
     return life._replace(waiting=is_due(config, life))
 
 
+def first_reset_key(key: Key) -> Key:
+    """The key of the first reset of a life with this key."""
+    return jax.random.fold_in(jax.random.split(key, 4)[2], 0)
+
+
 def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
     """One step: act, observe, learn. A waiting lane computes the same, and the result is discarded."""
     agent, world, stream = config.agent, config.world, config.stream

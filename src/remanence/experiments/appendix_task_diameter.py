@@ -35,10 +35,10 @@ from remanence.results.store import Results, load
 from remanence.results.summary import auc
 from remanence.runs.describe import describe, describe_agent
 from remanence.runs.execution import Execution
-from remanence.runs.jobs import make_driver, settings
+from remanence.runs.jobs import check_seeds, make_driver, settings
 from remanence.runs.plan import Contender, Plan
 from remanence.runs.progress import track
-from remanence.runs.rows import AUC
+from remanence.runs.rows import AUC, possible, value_limit
 from remanence.runs.sweep import best_settings
 from remanence.streams import RandomOrder, Stream
 from remanence.theory import Response, response
@@ -109,8 +109,11 @@ def _run_all_cells(
     execution: Execution,
 ) -> Results:
     """Chooses step sizes for each cell on tuning seeds, then runs the chosen ones on reporting seeds."""
-    if seeds < 1:
-        raise UserError(f"an experiment needs at least one seed; got {seeds}")
+    check_seeds(range(seeds))
+    if plan.stream.segments <= max(SWITCHES):
+        raise UserError(
+            f"appendix/task-diameter looks at tasks after up to {max(SWITCHES)} switches: leave out --segments"
+        )
     if execution.spread:
         raise UserError(
             "appendix/task-diameter takes a minute or two and runs in this process: leave out --on and --jobs"
@@ -192,7 +195,7 @@ def _lived(
                 for config in wanted[cell]:
                     curves = _exact_curves(diameter, starts[config][:, cell.switches - 1])
                     numbers = np.array([next(lane) for _ in seeds], np.int32)
-                    tables["lanes"].append(_lane_rows(cell, config, numbers, seeds, curves))
+                    tables["lanes"].append(_lane_rows(cell, config, numbers, seeds, curves, value_limit(plan)))
                     if not areas_only:
                         tables["curves"].append(curve_rows(numbers, curves, MSE))
             directory.add({name: pl.concat(rows, how="diagonal_relaxed") for name, rows in tables.items() if rows})
@@ -246,7 +249,7 @@ def _response(diameter: float) -> Response:
 
 
 def _lane_rows(
-    cell: Cell, config: AgentConfig, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray
+    cell: Cell, config: AgentConfig, lanes: np.ndarray, seeds: Sequence[int], curves: np.ndarray, limit: float
 ) -> pl.DataFrame:
     aucs = curves.mean(axis=1)
     return pl.DataFrame(
@@ -258,7 +261,7 @@ def _lane_rows(
             AUC + MSE: aucs,
             "steps": 0,
             "samples_dropped": 0,
-            "diverged": ~np.isfinite(aucs),
+            "diverged": ~possible(curves, MSE, limit).all(axis=1),
             "version": __version__,
         }
     )

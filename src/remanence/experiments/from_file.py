@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+import traceback
 from pathlib import Path
 from types import ModuleType
 
@@ -47,6 +48,23 @@ def _load(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except UserError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise UserError(f"cannot load {_place(path, error)}: {type(error).__name__}: {_message(error)}") from error
     cloudpickle.register_pickle_by_value(module)
     return module
+
+
+def _place(path: Path, error: BaseException) -> str:
+    """Where a user's file failed: the line that cannot be parsed, or the last line of the file that ran."""
+    if isinstance(error, SyntaxError) and error.lineno:
+        return f"'{error.filename or path}', line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f"'{path}', line {lines[-1]}" if lines else f"'{path}'"
+
+
+def _message(error: BaseException) -> str:
+    return str(error.msg if isinstance(error, SyntaxError) else error)

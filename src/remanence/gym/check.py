@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.gym.contract import checked_reward
 from remanence.gym.factories import EnvFactory
 from remanence.gym.spaces import Spaces, read_spaces
 from remanence.streams import Schedule
@@ -97,11 +97,9 @@ def _step(env: Any, name: str, spaces: Spaces, action: int) -> bool:
     obs, reward, terminated, truncated, _ = answer
     _check_obs(env, name, spaces, obs, "step")
     try:
-        finite = math.isfinite(float(reward))
-    except (TypeError, ValueError):
-        finite = False
-    if not finite:
-        raise UserError(f"step of {name} returned a reward that is not a finite number: {reward!r}")
+        checked_reward(reward)
+    except UserError as error:
+        raise UserError(f"step of {name} returned {error}") from error
     for what, value in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(value, bool | np.bool_):
             raise UserError(f"step of {name} must return {what} as True or False; it returned {value!r}")

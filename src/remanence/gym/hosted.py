@@ -99,8 +99,7 @@ class GymnasiumWorld(HostedWorld):
 
     def reset(self, key: Key, task: Task) -> tuple[HostState, Array]:
         del task
-        seed = (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)  # what environments are seeded with
-        asked = jnp.stack([jnp.int32(self.pool), seed])
+        asked = jnp.stack([jnp.int32(self.pool), env_seed(key)])
         lane, obs = hostcall.call("remanence_gym_begin", _begin, [_shape_dtype((), "int32"), self._view], asked)
         return HostState(lane, jnp.int32(0)), obs
 
@@ -141,6 +140,11 @@ class GymnasiumWorld(HostedWorld):
     @property
     def _view(self) -> jax.ShapeDtypeStruct:
         return _shape_dtype(self.observation.shape, self.observation.dtype)
+
+
+def env_seed(key: Key) -> Array:
+    """What the environment of a life is seeded with, from the key of its first reset."""
+    return (jax.random.bits(key, dtype=jnp.uint32) >> 1).astype(jnp.int32)
 
 
 def _shape_dtype(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import zipfile
-import zlib
+import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -19,6 +18,8 @@ import numpy as np
 from remanence import __version__
 from remanence.agents.base import Agent, AgentConfig, hypers_of
 from remanence.agents.configs import KINDS
+from remanence.core import backend
+from remanence.core.archives import DAMAGED, TooLargeError, read_arrays
 from remanence.core.describe import KIND, from_json, to_json
 from remanence.core.errors import UserError, disk_errors
 from remanence.core.files import replacing
@@ -29,6 +30,7 @@ from remanence.core.types import TaskObs
 from remanence.gym.spaces import Spaces
 
 FORMAT = 2
+MAX_TASKS = 1_000_000
 ABOUT = "about"  # the array that holds everything except weights, as JSON
 
 
@@ -146,8 +148,7 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
     if not path.is_file():
         raise UserError(f"there is no policy at '{path}'")
     try:
-        with np.load(path, allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in saved.files}
+        arrays = read_arrays(path, backend.memory() // 4)
         about = json.loads(str(arrays.pop(ABOUT)))
         if about.pop("format") != FORMAT:
             raise UserError(f"'{path}' was saved by another version of remanence ({about['remanence']})")
@@ -158,8 +159,10 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
                 "functions in it): give its configuration, load_policy(path, agent=…)"
             )
         config = agent or _config(described)
-        spaces = Spaces(**{name: _tuple(value) for name, value in about.pop("spaces").items()})
-        name, tasks = about.pop("name"), about.pop("tasks")
+        spaces = _spaces(about.pop("spaces"))
+        name, tasks = str(about.pop("name")), about.pop("tasks")
+        if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
+            raise ValueError("tasks")
         built = config.build(spaces.env_spec(tasks))
         shapes = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
         leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(shapes)]
@@ -169,18 +172,15 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         )
         if not fits or len(leaves) != len(arrays):
             raise ValueError("weights")
+        if not all(np.isfinite(leaf).all() for leaf in leaves if leaf.dtype.kind == "f"):
+            raise UserError(
+                f"'{path}' holds weights that are NaN or infinite: its agent diverged, or the file is damaged"
+            )
     except UserError:
         raise
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        OSError,
-        EOFError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except TooLargeError as error:
+        raise UserError(f"'{path}' is too large: {error}") from error
+    except DAMAGED as error:
         raise UserError(f"'{path}' is not a policy of this agent saved by remanence, or it is damaged") from error
     state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
     return Policy(name, config, spaces, tasks, state, about)
@@ -205,6 +205,18 @@ def _config(described: dict[str, Any]) -> AgentConfig:
 
 def _tuple(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _spaces(described: dict[str, Any]) -> Spaces:
+    """Spaces from JSON; raises if a field has another type than it should."""
+    spaces = Spaces(**{name: _tuple(value) for name, value in described.items()})
+    for name, hint in typing.get_type_hints(Spaces).items():
+        value = getattr(spaces, name)
+        is_tuple = typing.get_origin(hint) is tuple
+        parts, kind = (value, int) if is_tuple else ((value,), hint)
+        if (is_tuple and not isinstance(value, tuple)) or any(type(part) is not kind for part in parts):
+            raise ValueError(name)
+    return spaces
 
 
 _compiled = lru_cache(maxsize=64)(jax.jit)  # once per agent

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.gym.contract import Failure, ObsCheck, checked_step
 from remanence.gym.factories import EnvFactory
 from remanence.gym.hosted import HostStep
 from remanence.gym.spaces import Spaces
@@ -39,18 +40,34 @@ class EnvWorker:
         self._envs: dict[int, Any] = {}
         self._seeded: set[int] = set()
         self._prepared_for, self._task, self._value = -1, -1, object()
+        self._checks: dict[int, ObsCheck] = {}
+        self.failure: Failure | None = None
 
     def begin(self) -> np.ndarray:
         self._prepare()
         return self._reset()
 
     def step(self, action: int) -> HostStep:
+        """One step. If the environment fails, the life goes on without it and records NaN: other lanes are not disturbed."""
+        if self.failure is None:
+            time = self.steps
+            try:
+                return self._step(action)
+            except Exception as error:
+                what = f"it returned {error}" if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+                self.failure = Failure(self._name, self.seed, time, what, error)
+                self.steps = time
+                self.close()
+        self.steps += 1
+        ends = not self.schedule.by_steps  # as soon as possible
+        self.episodes += ends
+        obs = np.zeros(self.spaces.shape, self.spaces.dtype)
+        return HostStep(obs, math.nan, self.discount, ends, ends, obs)
+
+    def _step(self, action: int) -> HostStep:
         spaces = self.spaces
-        env_obs, reward, terminated, truncated, _ = self._env.step(action + spaces.first_action)
-        reward = float(reward)
-        if not math.isfinite(reward):
-            raise UserError(f"the environment returned a reward that is not finite: {reward}")
-        obs = spaces.encode(env_obs)
+        env_obs, reward, terminated, truncated = checked_step(self._env.step(action + spaces.first_action))
+        obs = self._seen(env_obs)
         completed = bool(terminated or truncated)
         self.steps += 1
         last = completed or self._is_truncated()
@@ -77,6 +94,18 @@ class EnvWorker:
     def _number(self) -> int:
         return self._task if self.schedule.environments else 0
 
+    @property
+    def _name(self) -> str:
+        """The environment, for messages."""
+        env = self._envs.get(self._number)
+        return getattr(getattr(env, "spec", None), "id", None) or type(getattr(env, "unwrapped", env)).__name__
+
+    def _seen(self, obs: Any) -> np.ndarray:
+        """A checked observation as agents see it."""
+        if self._number not in self._checks:
+            self._checks[self._number] = ObsCheck(self._env.observation_space)
+        return self.spaces.encode(self._checks[self._number](obs))
+
     def _is_truncated(self) -> bool:
         table = self.schedule
         return table.truncate_on_switch and table.by_steps and table.task(self._clock) != self._task
@@ -101,7 +130,7 @@ class EnvWorker:
         seeded = self._number in self._seeded
         self._seeded.add(self._number)
         obs, _ = self._env.reset() if seeded else self._env.reset(seed=self.seed)
-        return self.spaces.encode(obs)
+        return self._seen(obs)
 
 
 class EnvPool:
@@ -135,6 +164,11 @@ class EnvPool:
                     raise RuntimeError(f"step {time} of a lane that is at step {worker.steps}")
                 steps_taken.append(worker.step(action))
             return steps_taken
+
+    @property
+    def failures(self) -> dict[int, Failure]:
+        """Lives whose environment failed, by the seed of the environment."""
+        return {worker.seed: worker.failure for worker in self.workers.values() if worker.failure}
 
     def leave(self, lane: int) -> None:
         self.workers[lane].close()

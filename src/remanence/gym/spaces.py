@@ -83,6 +83,10 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             else ""
         )
         raise UserError(f"our agents need a Discrete action space, not {actions}{help}")
+    if 0 in (getattr(observations, "shape", None) or ()):
+        raise UserError(
+            f"observations need at least one number; those of {observations} have none (shape {observations.shape})"
+        )
     acting: dict[str, Any] = {"actions": int(actions.n), "first_action": int(actions.start)}
     if isinstance(observations, spaces.Discrete):
         states = {"states": int(observations.n), "first_state": int(observations.start)}

@@ -9,7 +9,7 @@
     manifest.json      size and checksum of the description, the tables and, once the run is finished, of all files above
     log.jsonl          one JSON object per event
     lock               the process that is writing
-    layout.json        lanes per group, while the run is not finished
+    layout.json        lanes and cores per group, while the run is not finished
     stop               asks all workers to save a checkpoint and stop
     groups/<n>/        an unfinished group of lanes: the same tables and log, and
         progress.json      its progress
@@ -218,21 +218,32 @@ class RunDirectory(Directory):
             log.write((group.path / "log.jsonl").read_text())
         shutil.rmtree(group.path)
 
-    def layout(self) -> dict[str, Any]:
-        """Lanes per group when the run started; empty if it has not started or is finished."""
-        return read_json(self.path / "layout.json") or {}
+    def layout(self) -> dict[str, int]:
+        """What decides the last bits of the groups, from when the run started; empty if it has not started or is finished."""
+        found = read_json(self.path / "layout.json")
+        return {name: n for name, n in found.items() if isinstance(n, int)} if isinstance(found, dict) else {}
 
-    def set_layout(self, layout: dict[str, Any]) -> None:
-        """Writes the layout; raises if the run was started with another one and has checkpoints that would be lost."""
+    def check_layout(self, layout: dict[str, int]) -> None:
+        """Raises if the run was started with another layout: its checkpoints would be lost, or its groups would differ."""
         found = self.layout()
+        other = [name for name in layout if found.get(name) != layout[name] and (name in found or not found)]
         started = any(self.path.glob("groups/*/checkpoint/*")) or any(self.path.glob("groups/*/lanes.parquet"))
-        if found != layout and started:
+        if other and (started or (found and self.lanes())):
+            before = ", ".join(f"{name.replace('_', ' ')} {found[name]}" for name in other if name in found)
+            now = ", ".join(f"{name.replace('_', ' ')} {layout[name]}" for name in other)
+            options = " ".join(f"--{name.replace('_', '-')} {found[name]}" for name in other if name in found)
             raise UserError(
-                f"'{self.path}' was started with {_words(found) or 'an unknown number of lanes per group'}, "
-                f"not with {_words(layout)}: use the same number, or start over with --restart"
+                f"'{self.path}' was started with {before or 'an unknown layout'}, not with {now}: "
+                f"{f'give {options}' if options else 'restore layout.json'}, or start over with --restart"
             )
-        if found != layout:
+
+    def set_layout(self, layout: dict[str, int]) -> None:
+        """Writes the layout, before anything runs."""
+        self.check_layout(layout)
+        found = self.layout()
+        if not found or not found.items() <= layout.items():
             shutil.rmtree(self.path / "groups", ignore_errors=True)
+        if found != layout:
             self.replace("layout.json", layout, lasting=True)
 
     def learners(self) -> dict[str, dict[str, str]]:
@@ -300,7 +311,3 @@ def _try_lock(lock: TextIO, path: Path) -> bool:
             f"cannot lock '{path}' ({error.strerror}): its file system must support locks; choose another --out"
         ) from error
     return True
-
-
-def _words(layout: dict[str, Any]) -> str:
-    return ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in layout.items())

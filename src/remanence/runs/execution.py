@@ -9,6 +9,7 @@ from remanence.core import backend
 from remanence.core.errors import UserError, unknown
 
 HERE, RAY = "here", "ray"
+MAX_PROCESSES, MAX_CORES = 1024, 1024
 
 
 @dataclass(frozen=True)
@@ -40,13 +41,13 @@ class Execution:
             raise unknown("place to run", self.on, (HERE, RAY))
         if self.learner not in LEARNERS:
             raise unknown("learner", self.learner, LEARNERS)
-        for name, value in (
-            ("jobs", self.jobs),
-            ("lanes-per-group", self.lanes_per_group),
-            ("cores-per-group", self.cores_per_group),
+        for name, value, most in (
+            ("jobs", self.jobs, MAX_PROCESSES),
+            ("lanes-per-group", self.lanes_per_group, 2**31 - 1),
+            ("cores-per-group", self.cores_per_group, MAX_CORES),
         ):
-            if value is not None and value < 1:
-                raise UserError(f"--{name} must be at least 1; got {value}")
+            if value is not None and not 1 <= value <= most:
+                raise UserError(f"--{name} must be at least 1 and at most {most:,}; got {value:,}")
         if self.checkpoint_every is not None and not self.checkpoint_every > 0:
             raise UserError(f"--checkpoint-every must be above 0 seconds; got {self.checkpoint_every:g}")
         if self.on == RAY and self.jobs > 1:

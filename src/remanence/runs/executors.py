@@ -6,13 +6,16 @@ save a checkpoint and stop.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import logging
 import math
 import multiprocessing
 import os
+import shutil
 import signal
+import socket
 import tempfile
 import threading
 import time
@@ -24,9 +27,11 @@ from pathlib import Path
 from typing import Any
 
 import cloudpickle
+import jax
 from rich.console import Console
 
 from remanence.agents.base import program_of
+from remanence.core import backend
 from remanence.core.errors import Stopped, UserError
 from remanence.engine.lanes import Driver
 from remanence.runs import signals
@@ -39,6 +44,7 @@ from remanence.runs.worker import GroupJob, live
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
+LOOPBACK = "127.0.0.1"
 
 OnDone = Callable[[GroupJob], None]
 
@@ -64,6 +70,15 @@ def workers(execution: Execution) -> int:
         return execution.jobs
     ray = _connected(execution)
     return max(1, int(ray.cluster_resources().get("CPU", 1)) // execution.cores)
+
+
+def devices(execution: Execution) -> int:
+    """Devices of the process of each group. They divide its lanes, so another number of them may change the last bits."""
+    if jax.default_backend() != "cpu" or not execution.spread:
+        return len(jax.devices())
+    if execution.on == RAY:
+        return execution.cores
+    return int(os.environ.get("JAX_NUM_CPU_DEVICES", execution.cores))
 
 
 def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
@@ -176,7 +191,7 @@ def _stop_file(job: GroupJob) -> Path:
 def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     """Processes on this machine, each with cores of its own."""
     context = multiprocessing.get_context("spawn")
-    everything, cores = sorted(os.sched_getaffinity(0)), execution.cores
+    everything, cores, count = sorted(os.sched_getaffinity(0)), execution.cores, devices(execution)
     shares = [[everything[(n * cores + i) % len(everything)] for i in range(cores)] for n in range(execution.jobs)]
     alive: set[Any] = set()
     closing = threading.Event()
@@ -189,7 +204,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
                 if closing.is_set():
                     return Stopped(signal.SIGTERM)
                 ours, theirs = context.Pipe(duplex=False)
-                process = context.Process(target=_in_process, args=(payload, theirs, os.getpid()), daemon=True)
+                process = context.Process(target=_in_process, args=(payload, theirs, os.getpid(), count), daemon=True)
                 os.sched_setaffinity(0, cores)  # of this thread; the child process inherits it
                 process.start()
                 alive.add(process)
@@ -215,7 +230,8 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _in_process(payload: bytes, answer: Any, parent: int) -> None:
+def _in_process(payload: bytes, answer: Any, parent: int, count: int) -> None:
+    backend.use_cores(count)
     with signals.caught(patient=True) as asked_to_stop:
         orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
         error = _worker(payload, lambda: asked_to_stop() or orphaned())
@@ -231,11 +247,20 @@ def _connected(execution: Execution) -> Any:
     if not ray.is_initialized():
         try:
             ray.init(
-                address=execution.address, log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
+                **_where(execution.address), log_to_driver=False, logging_level=logging.ERROR, include_dashboard=False
             )
         except (ConnectionError, ValueError, RuntimeError) as error:
             raise UserError(f"no Ray cluster at '{execution.address}': {error}") from error
     return ray
+
+
+def _where(address: str | None) -> dict[str, Any]:
+    """A cluster, or a new one on this machine: it listens on loopback only, and its files are in a directory of ours alone."""
+    if address is not None:
+        return {"address": address}
+    private = tempfile.mkdtemp(prefix="ray-")  # 0700, and short: it holds sockets
+    atexit.register(shutil.rmtree, private, ignore_errors=True)
+    return {"address": "local", "_node_ip_address": LOOPBACK, "_temp_dir": private}
 
 
 @contextlib.contextmanager
@@ -275,13 +300,15 @@ def _on_ray(payload: bytes, cores: int) -> Exception | None:
 @contextlib.contextmanager
 def _claimed_cores(count: int) -> Iterator[None]:
     """Binds this process to cores that no other worker on this machine uses; to no cores if too few are free."""
+    tickets = backend.cache_directory("cores", socket.gethostname())  # ours alone
     with contextlib.ExitStack() as held:
         claimed = []
         for core in sorted(os.sched_getaffinity(0)):
-            ticket = held.enter_context(
-                (Path(tempfile.gettempdir()) / f"remanence-core-{os.getuid()}-{core}").open("w")
-            )
-            with contextlib.suppress(BlockingIOError):
+            if tickets is None:
+                break
+            with contextlib.suppress(OSError):  # another worker has it, or the file system has no locks
+                ticket = os.open(tickets / str(core), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
+                held.callback(os.close, ticket)
                 fcntl.flock(ticket, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 claimed.append(core)
             if len(claimed) == count:

@@ -23,6 +23,7 @@ from remanence.streams import RandomOrder
 # Copies of a lane's state in memory: the running one, one more at the start or in a checkpoint, and the program's temporaries.
 COPIES = 3
 SHARE_OF_MEMORY = 0.7
+MAX_SEEDS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,15 @@ class Group:
     def label(self) -> str:
         names = list(dict.fromkeys(lane.contender for lane in self.lanes))
         return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def check_seeds(seeds: Sequence[int]) -> None:
+    """Raises for numbers of seeds, or seeds, that cannot work."""
+    count = seeds.stop - seeds.start if isinstance(seeds, range) else len(seeds)  # len() of a range may overflow
+    if not 1 <= count <= MAX_SEEDS:
+        raise UserError(f"an experiment needs at least one seed; got {count:,}; at most {MAX_SEEDS:,} are possible")
+    if min(seeds) < 0 or max(seeds) >= 2**32:
+        raise UserError(f"seeds must be integers from 0 to 2³² − 1; got {min(seeds)} to {max(seeds)}")
 
 
 def lanes_of_run(plan: Plan, seeds: Sequence[int]) -> list[list[Lane]]:

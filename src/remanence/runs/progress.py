@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator
+from typing import Any, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -16,7 +18,23 @@ Advance = Callable[[int, float], None]  # (units done so far, steps per second)
 
 def messages() -> Console:
     """The console for messages: standard error, so that standard output holds results only."""
-    return Console(stderr=True, highlight=False)
+    return Console(file=cast("TextIO", _Lasting()), highlight=False)
+
+
+class _Lasting:
+    """Standard error, which may vanish with its terminal: a run goes on, or stops with a checkpoint, without it."""
+
+    def write(self, text: str) -> int:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stderr.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
 
 
 @contextlib.contextmanager

@@ -12,10 +12,13 @@ import polars as pl
 from remanence import __version__
 from remanence.agents.base import per_lane_fields
 from remanence.engine.lanes import Outcome
+from remanence.metrics import metric
 from remanence.results.schema import curve_rows
 from remanence.runs.jobs import Lane
 from remanence.runs.plan import Plan
 
+# How many times larger than the largest possible value an error must be, to count as divergence.
+MARGIN = 100.0
 AUC = "auc_"  # prefix of columns that hold areas under curves
 
 
@@ -33,6 +36,8 @@ def tables(
         finite = np.all([np.isfinite(column) for column in measured.values()], axis=0)
     else:
         finite = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
+    shown, limit = set(auc_metrics or records[0]["curves"]), value_limit(plan)
+    finite &= [all(possible(record["curves"][name], name, limit).all() for name in shown) for record in records]
     rows = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, finite)}
     if auc_metrics is not None:
         return rows
@@ -45,6 +50,19 @@ def tables(
     if maps:
         rows["maps"] = pl.concat(_map_rows(numbers, plan.map_windows, values, part) for part, values in maps.items())
     return rows
+
+
+def value_limit(plan: Plan) -> float:
+    """The largest value that rewards and γ allow, r / (1 − γ), with a margin; infinite if the largest reward is not known."""
+    world, rewards = plan.world, [np.abs(leaf).max() for leaf in jax.tree.leaves(plan.stream.tasks)]
+    is_bounded = world.rewards_of_task and rewards and world.discount < 1.0
+    return MARGIN * float(max(rewards)) / (1.0 - world.discount) if is_bounded else np.inf
+
+
+def possible(values: np.ndarray, name: str, limit: float) -> np.ndarray:
+    """Whether each value of a metric is within what value errors may be; an agent beyond it has diverged."""
+    power = {"value": 1, "value²": 2}.get(metric(name).unit)
+    return np.isfinite(values) if power is None else np.abs(values) <= limit**power
 
 
 def _columns(lanes: Sequence[Lane], plan: Plan) -> list[str]:

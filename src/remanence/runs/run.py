@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import polars as pl
 from rich.console import Console
@@ -16,10 +17,10 @@ from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
 from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
-from remanence.runs.executors import run_all, workers
-from remanence.runs.jobs import Lane, cut, lanes_of_run, lanes_that_fit
+from remanence.runs.executors import devices, run_all, workers
+from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.plan import Plan
-from remanence.runs.worker import GroupJob
+from remanence.runs.worker import GroupJob, summary_writer
 
 
 def execute(
@@ -32,8 +33,7 @@ def execute(
     execution: Execution = Execution(),
 ) -> Results:
     """Runs the missing lanes of a plan and returns all its results."""
-    if seeds < 1:
-        raise UserError(f"an experiment needs at least one seed; got {seeds}")
+    check_seeds(range(seeds))
     numbers = list(range(seeds))
     directory = RunDirectory(out, describe(experiment, preset, plan, numbers))
     return run_missing(directory, plan, lanes_of_run(plan, numbers), None, console, execution)
@@ -47,7 +47,12 @@ def run_missing(
     console: Console,
     execution: Execution,
 ) -> Results:
-    """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`."""
+    """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`.
+
+    All that can be refused is refused before anything is written: a refused command changes nothing.
+    """
+    with disk_errors(directory.path):
+        start = _start(directory, plan, programs, execution)
     with disk_errors(directory.path), directory.opened(execution.restart) as crashed:
         if directory.moved_to:
             console.print(f"earlier results are now in {directory.moved_to}; `remanence clean` removes them")
@@ -56,10 +61,10 @@ def run_missing(
         done = set(directory.lanes())
         for name in _finished(programs, done):
             console.print(f"{name}: already done")
-        if any(lane.number not in done for lanes in programs for lane in lanes):
-            learners = _learners(directory, plan, programs, execution.learner)
-            layout = _layout(directory, plan, programs, execution)
-            directory.set_layout(layout)
+        if start is not None:
+            directory.set_learners(start.learners)
+            directory.set_layout(start.layout)
+            learners = {name: one["learner"] for name, one in start.learners.items()}
             jobs = [
                 GroupJob(
                     plan,
@@ -71,7 +76,7 @@ def run_missing(
                     execution.tensorboard,
                     learners[group.lanes[0].contender],
                 )
-                for group in cut(programs, layout["lanes_per_group"], plan.lanes_at_once, learners)
+                for group in cut(programs, start.layout["lanes_per_group"], plan.lanes_at_once, learners)
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
@@ -92,24 +97,46 @@ def run_missing(
     return load(directory.path)
 
 
-def _layout(
-    directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], execution: Execution
-) -> dict[str, int]:
-    """Lanes per group: as asked, else as when the run started, else so that all workers get some and memory suffices."""
-    chosen = execution.lanes_per_group or directory.layout().get("lanes_per_group")
-    if chosen:
-        return {"lanes_per_group": chosen}
+class _Start(NamedTuple):
+    """What is decided before a run starts or resumes."""
+
+    learners: dict[str, dict[str, str]]
+    layout: dict[str, int]
+
+
+def _start(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], execution: Execution) -> _Start | None:
+    """Decides on learners and layout and checks them, without a change of the directory; None if nothing is missing."""
+    done = set() if execution.restart else set(directory.lanes())
+    if all(lane.number in done for lanes in programs for lane in lanes):
+        return None
+    if execution.tensorboard:
+        summary_writer()  # raises if it is not installed
+    learners = _learners({} if execution.restart else directory.learners(), plan, programs, execution.learner)
+    chosen = _lanes_per_group({} if execution.restart else directory.layout(), plan, programs, execution)
+    layout = {"lanes_per_group": chosen, "cores_per_group": devices(execution)}
+    if not execution.restart:
+        directory.check_layout(layout)
+    return _Start(learners, layout)
+
+
+def _lanes_per_group(layout: dict[str, int], plan: Plan, programs: Sequence[list[Lane]], execution: Execution) -> int:
+    """As asked, else as when the run started, else so that all workers get some and memory suffices."""
     spread = workers(execution)
+    chosen = execution.lanes_per_group or layout.get("lanes_per_group")
+    if chosen:
+        return chosen
     largest = max(len(lanes) for lanes in programs)
     fair = -(-sum(len(lanes) for lanes in programs) // spread)
     at_once = min(plan.lanes_at_once, lanes_that_fit(plan, programs, execution.jobs))
     fitting = at_once if at_once < min(largest, plan.lanes_at_once) else largest
-    return {"lanes_per_group": min(largest, fair, fitting)}
+    return min(largest, fair, fitting)
 
 
-def _learners(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], asked: str) -> dict[str, str]:
-    """The learner of each contender: as asked; with "auto", the one that the run was started with. They are recorded."""
-    before, chosen = directory.learners(), {}
+def _learners(
+    before: dict[str, dict[str, str]], plan: Plan, programs: Sequence[list[Lane]], asked: str
+) -> dict[str, dict[str, str]]:
+    """The learner of each contender, and why: as asked; with "auto", the one that the run was started with."""
+    chosen = {}
     names = dict.fromkeys(lane.contender for lanes in programs for lane in lanes)
     agents = {name: plan.contenders[name].config.build(plan.spec) for name in names}
     some_deep = any(agent.native != NO_NETWORK for agent in agents.values())
@@ -127,8 +154,7 @@ def _learners(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]
                 "--learner xla goes on without it, and its results then differ in the last digits"
             ) from error
         chosen[name] = before[name]
-    directory.set_learners({**before, **chosen})
-    return {name: one["learner"] for name, one in chosen.items()}
+    return {**before, **chosen}
 
 
 def _finished(programs: Sequence[list[Lane]], done: set[int]) -> list[str]:

@@ -19,19 +19,21 @@ from remanence.results.directory import RunDirectory
 from remanence.results.store import Results
 from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
-from remanence.runs.jobs import lanes_of_sweep
+from remanence.runs.jobs import check_seeds, lanes_of_sweep
 from remanence.runs.plan import Plan
 from remanence.runs.rows import AUC
 from remanence.runs.run import run_missing
 
 
-def check_seeds(tuning: Sequence[int], reporting: Sequence[int]) -> None:
+def check_disjoint(tuning: range, reporting: range) -> None:
     """Tuning and reporting seeds must differ: results on the seeds that chose the setting are biased upwards."""
     if not tuning:
         raise UserError("a sweep needs at least one tuning seed")
-    shared = sorted(set(tuning) & set(reporting))
-    if shared:
-        raise UserError(f"tuning and reporting seeds overlap (seed {shared[0]}): choose disjoint ones")
+    check_seeds(tuning)
+    check_seeds(reporting)
+    first = max(tuning[0], reporting[0])
+    if first <= min(tuning[-1], reporting[-1]):
+        raise UserError(f"tuning and reporting seeds overlap (seed {first}): choose disjoint ones")
 
 
 def sweep(

@@ -207,17 +207,22 @@ class GroupRunner:
         return (self.batch.progress.steps - self.steps_before) / max(time.monotonic() - self.started, 1e-9)
 
 
+def summary_writer() -> Any:
+    """The class that writes for TensorBoard; raises if it is not installed."""
+    try:
+        from tensorboardX import SummaryWriter
+    except ImportError as error:
+        raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
+    return SummaryWriter
+
+
 class _Scalars:
     """Curves for TensorBoard: the mean over the lanes of the group, up to the window that all have reached."""
 
     def __init__(self, job: GroupJob) -> None:
-        try:
-            from tensorboardX import SummaryWriter
-        except ImportError as error:
-            raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
         place = job.path.parent.parent / "tensorboard" / f"{job.group.label}-{job.group.number:04d}"
         # A resumed run writes its curve again from the start.
-        self.writer = SummaryWriter(str(place), purge_step=0)
+        self.writer = summary_writer()(str(place), purge_step=0)
         self.written = 0
 
     def write(self, curves: pl.DataFrame) -> None:

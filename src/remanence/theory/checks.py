@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from remanence.core import backend
+from remanence.core.errors import UserError
 from remanence.theory.forgetting import (
     contraction,
     error_bounds,
@@ -27,6 +29,7 @@ ROUNDING = 1e-9  # relative rounding error of linear solves
 MAX_STANDARD_ERRORS = 5.0  # allowed distance of the worst entry of a simulation
 RUNS, ROUNDS, SAMPLES = 20_000, 100, 4
 HORIZON = 100
+MOMENT_COPIES = 4  # of the second moments of all simulated runs, in memory
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,13 @@ class Check:
 
 
 def check_theorems(process: RewardProcess, seed: int = 0) -> list[Check]:
-    """Checks Theorems 1 to 10 on a process."""
+    """Checks Theorems 1 to 10 on a process; raises a `UserError` if it has too many states for this machine."""
+    needed = MOMENT_COPIES * RUNS * process.num_states**2 * np.dtype(np.float64).itemsize
+    if needed > backend.memory() // 2:
+        raise UserError(
+            f"the second moments of {process.num_states:,} states in {RUNS:,} simulated runs need about {needed / 2**30:,.0f} GB, "
+            f"but there are {backend.memory() / 2**30:,.1f}: give a smaller process"
+        )
     tries: tuple[Callable[[RewardProcess, np.random.Generator], Check], ...] = (
         _generalises_td,
         _contracts,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import zipfile
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from remanence.core.archives import DAMAGED, read_arrays
 from remanence.core.errors import UserError
 from remanence.theory.reward_process import state_values, stationary_distribution
 
+MAX_BYTES = 2**28  # of a file
+# Values whose fourth power is still a number: second moments are compared by their squares.
+MAX_VALUE = 1e60
 SUM_TOLERANCE = 1e-8  # printed tables are rounded, but their rows must still add up
 
 
@@ -48,6 +51,8 @@ class RewardProcess:
                 f"to fit P with {states} states; its shape is {rewards.shape}"
             )
         tasks = len(rewards)
+        if tasks == 0:
+            raise UserError("r must hold the rewards of at least one task")
         if transitions.ndim == 3 and len(transitions) != tasks:
             raise UserError(f"P is given for {len(transitions)} tasks, r for {tasks}: the numbers must agree")
         if not (math.isfinite(self.discount) and 0.0 <= self.discount < 1.0):
@@ -62,6 +67,11 @@ class RewardProcess:
             )
         if (variance < 0).any():
             raise UserError(f"the reward variance c cannot be negative; got {variance.min():g}")
+        largest = float(np.abs(rewards).max()) / (1.0 - self.discount)
+        if max(largest, math.sqrt(variance.max())) > MAX_VALUE:
+            raise UserError(
+                f"values of this process may reach {largest:.2g}, more than {MAX_VALUE:g}: scale its rewards"
+            )
         for name, array in (  # full arrays from here on
             ("transitions", np.broadcast_to(transitions, (tasks, states, states))),
             ("rewards", rewards),
@@ -105,8 +115,10 @@ def load_process(path: Path) -> RewardProcess:
         values = _read(path)
     except FileNotFoundError as error:
         raise UserError(f"there is no file '{path}'") from error
-    except (ValueError, OSError, zipfile.BadZipFile) as error:
-        raise UserError(f"'{path}' cannot be read as {path.suffix[1:]}: {error}") from error
+    except UserError:
+        raise
+    except DAMAGED as error:
+        raise UserError(f"'{path}' cannot be read as {path.suffix[1:]}: {error or type(error).__name__}") from error
     missing = [name for name in ("P", "r", "gamma") if name not in values]
     if missing:
         raise UserError(
@@ -124,9 +136,12 @@ def load_process(path: Path) -> RewardProcess:
 
 def _read(path: Path) -> dict[str, Any]:
     if path.suffix == ".npz":
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
+        return dict(read_arrays(path, MAX_BYTES))
     if path.suffix == ".json":
+        if path.stat().st_size > MAX_BYTES:
+            raise UserError(
+                f"'{path}' is larger than {MAX_BYTES / 2**20:,.0f} MiB: too large for a process of this kind"
+            )
         values = json.loads(path.read_text())
         if not isinstance(values, dict):
             raise ValueError("an object with P, r and gamma is expected")
@@ -136,8 +151,10 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _array(name: str, values: Any) -> np.ndarray:
     try:
+        if np.iscomplexobj(values):
+            raise TypeError
         array = np.asarray(values, np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{name} must be a regular array of numbers") from error
     if not np.isfinite(array).all():
         place = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])

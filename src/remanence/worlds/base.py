@@ -27,6 +27,8 @@ class World(abc.ABC):
     endless: bool = False
     """whether there are no episodes: `last` is always False, and the loop never resets"""
     resets_itself: bool = False
+    rewards_of_task: bool = False
+    """whether a task is the rewards that it gives, so that none is larger than its largest number"""
 
     @abc.abstractmethod
     def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]:

@@ -43,6 +43,7 @@ class Chain(World):
     """standard deviation of the reward"""
     discount: float = 0.9
     num_actions = 1
+    rewards_of_task = True
 
     def __post_init__(self) -> None:
         RewardProcess(np.array(self.transitions), np.zeros(self.num_states), self.discount)  # checks rows and discount

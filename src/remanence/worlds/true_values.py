@@ -272,7 +272,10 @@ def monte_carlo_returns(
 def _cached(parameters: dict, compute: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """The arrays of `compute`, from the cache if it was called with the same config before."""
     name = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
-    path = cache_directory() / "truth" / f"{name}.npz"
+    directory = cache_directory("truth")
+    if directory is None:
+        return compute()
+    path = directory / f"{name}.npz"
     try:
         with np.load(path, allow_pickle=False) as cached:
             return dict(cached)
@@ -281,7 +284,6 @@ def _cached(parameters: dict, compute: Callable[[], dict[str, np.ndarray]]) -> d
     except (OSError, ValueError, EOFError, zipfile.BadZipFile):
         path.unlink(missing_ok=True)  # damaged: computed again below
     arrays = compute()
-    path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}.tmp.npz")
     np.savez(partial, allow_pickle=False, **arrays)
     os.replace(partial, path)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -36,14 +35,7 @@ def directory() -> Path | None:
         [package / "core" / "hostcall.py", *(file for room in _ROOMS for file in (package / room).glob("*.py"))]
     ):
         sources.update(source.read_bytes())
-    path = backend.cache_directory() / "kernels" / sources.hexdigest()[:16]
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        path.chmod(0o700)
-    except OSError as error:
-        warnings.warn(f"kernels are compiled again in every process: {path} cannot be made ({error})", stacklevel=2)
-        return None
-    return path
+    return backend.cache_directory("kernels", sources.hexdigest()[:16])
 
 
 @contextlib.contextmanager
@@ -70,6 +62,18 @@ def one_at_a_time() -> Iterator[None]:
     with (path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def compiled(function: Callable) -> Any:
+    """A function whose arithmetic is exactly as written, for worlds."""
+    with _cached() as can_cache:
+        return numba.njit(cache=can_cache, nogil=True, error_model="numpy")(function)
+
+
+def compiled_python(function: Callable) -> Any:
+    """The same with Python's errors, such as that of a division by zero."""
+    with _cached() as can_cache:
+        return numba.njit(cache=can_cache, nogil=True)(function)
 
 
 def kernel(function: Callable) -> Any:

@@ -40,6 +40,7 @@ class ContinuousGrid(World):
     goal_radius: float = 0.1
     start_halfwidth: float = 0.05
     num_actions = 4
+    rewards_of_task = True
 
     @property
     def observation(self) -> ObsSpec:

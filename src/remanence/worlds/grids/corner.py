@@ -32,6 +32,7 @@ class CornerGrid(World):
     size: int = 5
     discount: float = 0.9
     num_actions = 4
+    rewards_of_task = True
 
     def __post_init__(self) -> None:
         if self.size < 3 or self.size % 2 == 0:

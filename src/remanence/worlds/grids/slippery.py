@@ -44,6 +44,7 @@ class SlipperyGrid(World):
     slip: float = 0.1
     discount: float = 0.95
     num_actions = 4
+    rewards_of_task = True
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:

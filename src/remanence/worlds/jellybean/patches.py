@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from remanence.core.native.compiling import compiled
 from remanence.worlds.jellybean.memory import CODES, LONGEST, NEVER, PATCHES, ROWS, SLOTS, Memory
 from remanence.worlds.jellybean.random import U, draw
 
 BLOCK = (
     6  # patches along the side of the surroundings: the 2 × 2 core, those sampled with it, and those they interact with
 )
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 @compiled

@@ -5,8 +5,9 @@ Kernels use unsigned integers, so that compiled code need not handle negative in
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from remanence.core.native.compiling import compiled_python
 
 U = np.uint64
 MODULUS = 2**31 - 1
@@ -15,7 +16,7 @@ JUMPS = tuple(U(pow(48271, count, MODULUS)) for count in range(6))
 _NEXT, _MASK, _BITS = JUMPS[1], U(MODULUS), U(31)
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled_python
 def jump(state: U, factor: U) -> U:
     """x · factor mod 2³¹ − 1 without a division: 2³¹ ≡ 1, so the bits above the 31st are added to the lowest."""
     product = state * factor
@@ -23,7 +24,7 @@ def jump(state: U, factor: U) -> U:
     return folded - _MASK if folded >= _MASK else folded
 
 
-@numba.njit(cache=True, nogil=True)
+@compiled_python
 def draw(state: U) -> U:
     """The next number, which is also the next state."""
     return jump(state, _NEXT)

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from remanence.core.native.compiling import compiled
 from remanence.worlds.jellybean.energy import FINENESS, HIGHEST, LOWEST, Energy, grid
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.memory import CODES, Memory
@@ -24,7 +24,6 @@ MAX_PATCHES = 16  # patches sampled together
 F = np.float32
 ZERO, ONE = U(0), U(1)
 _, ONCE, TWICE, THRICE, FOUR_TIMES, FIVE_TIMES = JUMPS
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class Workspace(NamedTuple):

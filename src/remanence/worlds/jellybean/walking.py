@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from remanence.core.native.compiling import compiled
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.memory import DELETED, NEVER, Memory
 from remanence.worlds.jellybean.patches import find
@@ -15,7 +15,6 @@ UP, LEFT, RIGHT, DOWN = range(4)
 MOVES_X, MOVES_Y = np.array([0, -1, 1, 0]), np.array([1, 0, 0, -1])  # y upwards
 DONE, NO_TERRAIN, NO_ROOM, TOO_FAR = range(4)  # why a lane stopped
 FARTHEST = 2**31  # in cells and in steps: positions of patches and deletion times have 32 bits
-compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 
 
 class CoreView(NamedTuple):

@@ -118,6 +118,7 @@ class Rooms(World):
     encoding: str = "minigrid"
     turns_also_move: bool = False
     num_actions = 3
+    rewards_of_task = True
 
     def __post_init__(self) -> None:
         if self.width < 1 or self.height < 1:

@@ -1,0 +1,91 @@
+"""What an environment returns at every step, checked cheaply: an environment may break long after the check at the start."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from remanence.core.errors import UserError
+
+# How far outside of its space a float may be: the rounding of its dtype.
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a life ended early."""
+
+    env: str
+    seed: int
+    """the environment's"""
+    step: int
+    what: str
+    error: Exception
+
+
+class ObsCheck:
+    """Checks observations of one space. Only what the space can rule out is computed."""
+
+    def __init__(self, space: Any) -> None:
+        from gymnasium import spaces
+
+        self.space, self.low, self.high = space, None, None
+        dtype = np.dtype(space.dtype)
+        self.kinds = "iu" if isinstance(space, spaces.Discrete) else "f" + "iub" if dtype.kind == "f" else "iub"
+        self.finite = dtype.kind == "f"
+        if isinstance(space, spaces.Discrete):
+            low, high = np.asarray(space.start), np.asarray(space.start + space.n - 1)
+        elif isinstance(space, spaces.MultiDiscrete):
+            low, high = space.start, space.start + space.nvec - 1
+        elif isinstance(space, spaces.Box):
+            low, high = space.low, space.high
+        else:
+            low, high = np.asarray(0), np.asarray(1)
+        if self.finite:
+            low, high = (np.asarray(bound, np.float64) for bound in (low, high))
+            low, high = low - TOLERANCE * np.maximum(1.0, np.abs(low)), high + TOLERANCE * np.maximum(1.0, np.abs(high))
+            if np.isfinite(low).any() or np.isfinite(high).any():
+                self.low, self.high = low, high
+        elif dtype.kind == "b" or (low > np.iinfo(dtype).min).any() or (high < np.iinfo(dtype).max).any():
+            self.low, self.high = low, high
+
+    def __call__(self, obs: Any) -> np.ndarray:
+        array = np.asarray(obs)
+        if array.dtype.kind not in self.kinds:
+            raise UserError(f"an observation of dtype {array.dtype} instead of {self.space.dtype}: {_short(obs)}")
+        if array.shape != (self.space.shape or ()):
+            raise UserError(f"an observation of shape {array.shape} instead of {self.space.shape}")
+        if self.finite and not np.isfinite(array).all():
+            raise UserError(f"an observation that is not finite: {_short(obs)}")
+        if self.low is not None and not ((array >= self.low).all() and (array <= self.high).all()):
+            raise UserError(f"an observation outside of {self.space}: {_short(obs)}")
+        return array
+
+
+def checked_step(answer: Any) -> tuple[Any, float, bool, bool]:
+    """Observation, reward, terminated and truncated of a step; raises a `UserError` if they are none."""
+    if not (isinstance(answer, tuple) and len(answer) == 5):
+        raise UserError(f"{_short(answer)} instead of obs, reward, terminated, truncated, info")
+    obs, reward, terminated, truncated, _ = answer
+    for name, value in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(value, bool | np.bool_):
+            raise UserError(f"{name} that is not True or False: {_short(value)}")
+    return obs, checked_reward(reward), bool(terminated), bool(truncated)
+
+
+def checked_reward(reward: Any) -> float:
+    try:
+        number = math.nan if isinstance(reward, str | bytes) else float(reward)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"a reward that is not a finite number: {_short(reward)}")
+    return number
+
+
+def _short(value: Any) -> str:
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 80 else f"{text[:79]}…"

@@ -1,0 +1,173 @@
+"""A home that may be poor: nothing writable, no user name, a planted cache, a terminal that vanishes or lacks characters."""
+
+from __future__ import annotations
+
+import errno
+import os
+import pty
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from crash import command, the_run
+from one_group import events
+from remanence.core import backend
+from remanence.core.errors import UserError, disk_errors, of_disk, of_memory
+from remanence.results.directory import groups_under_way
+from remanence.runs import executors
+
+SMOKE = ("run", "figure2/tabular", "--preset", "smoke", "--contenders", "TD", "--seeds", "1")
+SRC = str(Path(backend.__file__).parents[2])
+
+
+def poor(*arguments: str | Path, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+    """A command with nothing but what is given in its environment."""
+    return subprocess.run(
+        [*prefix, sys.executable, "-m", "remanence", *map(str, arguments)],
+        env={"PYTHONPATH": SRC, "PATH": os.environ["PATH"], **environment},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+can_map_users = subprocess.run(["unshare", "--user", "--map-user=4711", "true"], check=False, capture_output=True)
+
+
+@pytest.mark.skipif(can_map_users.returncode != 0, reason="this machine has no user namespaces")
+def test_without_a_home_or_a_name_everything_runs_with_one_notice(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()  # a home that cannot be made, whoever we are
+    other = ("unshare", "--user", "--map-user=4711")  # a user without an entry in passwd
+    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=other, HOME=str(tmp_path / "file" / "home"))
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("nothing is cached") == 1
+    assert f"the cache '{tmp_path}/file/home/.cache/remanence' cannot be used" in done.stderr
+    assert "REMANENCE_CACHE names another directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_kernels_of_worlds_compile_without_a_cache(tmp_path: Path) -> None:
+    """Numba refuses `cache=True` where neither the sources nor the home can be written to."""
+    (tmp_path / "file").touch()
+    code = "from remanence.worlds.jellybean import random; from numba.core.dispatcher import Dispatcher as D; " + (
+        "print([type(f._cache).__name__ for f in vars(random).values() if isinstance(f, D)])"
+    )
+    for cache, kind in ((tmp_path / "file" / "cache", "NullCache"), (tmp_path / "own", "FunctionCache")):
+        environment = {**os.environ, "PYTHONPATH": SRC, "REMANENCE_CACHE": str(cache)}
+        done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+        assert set(eval(done.stdout)) == {kind}
+    assert (tmp_path / "own").stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cache_that_others_can_write_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("REMANENCE_CACHE", str(tmp_path / "cache"))
+    found = backend.cache_directory("kernels", "a")
+    assert found is not None
+    assert found == tmp_path / "cache" / "kernels" / "a"
+    assert all(path.stat().st_mode & 0o777 == 0o700 for path in (found, tmp_path / "cache"))
+    (tmp_path / "cache").chmod(0o777)
+    assert backend.cache_directory("kernels", "a") is None
+    assert backend.cache_directory("truth") is None
+    assert capsys.readouterr().err.count("every user may write there") == 1
+    (tmp_path / "cache").chmod(0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: 4711)
+    assert backend.cache_directory("kernels", "a") is None
+    assert "it belongs to another user" in capsys.readouterr().err
+
+
+def test_a_character_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:
+    done = poor("list", REMANENCE_CACHE=str(tmp_path), PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert "agents ? " in done.stdout
+
+
+def test_a_closed_terminal_stops_with_a_checkpoint(tmp_path: Path) -> None:
+    """Standard error goes with the terminal."""
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command(tmp_path, 20_000, every=60.0), stderr=theirs, start_new_session=True)
+    os.close(theirs)
+    while process.poll() is None and not any(tmp_path.glob("*/*/groups/*/progress.json")):
+        time.sleep(0.05)
+    os.close(ours)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(60) == 128 + signal.SIGHUP
+    group = groups_under_way(the_run(tmp_path))[0]
+    assert events(group.path)[-1]["event"] == "stopped"
+    assert any(group.checkpoints.iterdir())
+
+
+def test_under_nohup_it_goes_on(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        ["nohup", *command(tmp_path, 400, every=60.0)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    while process.poll() is None and not any(tmp_path.glob("*/*/groups/*")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(120) == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (errno.EFBIG, "ulimit -f"),
+        (errno.EMFILE, "ulimit -n"),
+        (errno.ENFILE, "too many files are open on this machine"),
+    ],
+)
+def test_limits_get_a_sentence(code: int, says: str) -> None:
+    assert says in str(of_disk(OSError(code, os.strerror(code)), Path("x")))
+
+
+def test_memory_gets_a_sentence_and_limits_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    for error in (
+        MemoryError(),
+        RuntimeError("RESOURCE_EXHAUSTED: Out of memory"),
+        RuntimeError("can't start new thread"),
+    ):
+        assert "memory, or the number of threads, does not suffice" in str(of_memory(error))
+    assert of_memory(RuntimeError("something else")) is None
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (2**20, 2**20))
+    assert backend.memory() == 2**20
+
+
+def test_the_directory_that_failed_is_blamed() -> None:
+    with (
+        pytest.raises(UserError, match="cannot write to '/elsewhere/file': permission denied"),
+        disk_errors(Path("/the/run")),
+    ):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/elsewhere/file")
+
+
+def test_planted_files_do_no_harm_to_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Symlinks and pipes where a worker claims its core: nothing is overwritten, nothing waits, another core is claimed."""
+    monkeypatch.setenv("REMANENCE_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2})
+    bound: list[list[int]] = []
+    monkeypatch.setattr(os, "sched_setaffinity", lambda _, cores: bound.append(list(cores)))
+    precious, places = tmp_path / "precious", backend.cache_directory("cores", socket.gethostname())
+    assert places is not None
+    precious.write_text("mine")
+    (places / "0").symlink_to(precious)
+    os.mkfifo(places / "1")
+    with executors._claimed_cores(1):
+        pass
+    assert precious.read_text() == "mine"
+    assert bound in ([[1]], [[2]])
+    (tmp_path / "cache").chmod(0o777)
+    with executors._claimed_cores(1):  # without a private place no core is claimed
+        assert len(bound) == 1
+
+
+def test_ray_without_an_address_is_for_this_machine_alone() -> None:
+    where = executors._where(None)
+    assert (where["address"], where["_node_ip_address"]) == ("local", "127.0.0.1")
+    assert Path(where["_temp_dir"]).stat().st_mode & 0o777 == 0o700
+    assert executors._where("10.0.0.1:6379") == {"address": "10.0.0.1:6379"}

@@ -166,8 +166,10 @@ def test_planted_files_do_no_harm_to_workers(tmp_path: Path, monkeypatch: pytest
         assert len(bound) == 1
 
 
-def test_ray_without_an_address_is_for_this_machine_alone() -> None:
+def test_ray_without_an_address_is_new_and_its_files_are_private(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Never the cluster that a file in the shared temporary directory names."""
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     where = executors._where(None)
-    assert (where["address"], where["_node_ip_address"]) == ("local", "127.0.0.1")
+    assert where["address"] == "local"
     assert Path(where["_temp_dir"]).stat().st_mode & 0o777 == 0o700
     assert executors._where("10.0.0.1:6379") == {"address": "10.0.0.1:6379"}

@@ -44,7 +44,6 @@ from remanence.runs.worker import GroupJob, live
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
-LOOPBACK = "127.0.0.1"
 
 OnDone = Callable[[GroupJob], None]
 
@@ -255,12 +254,12 @@ def _connected(execution: Execution) -> Any:
 
 
 def _where(address: str | None) -> dict[str, Any]:
-    """A cluster, or a new one on this machine: it listens on loopback only, and its files are in a directory of ours alone."""
+    """A cluster, or a new one on this machine, with its files in a directory of ours alone. It listens on all networks."""
     if address is not None:
         return {"address": address}
     private = tempfile.mkdtemp(prefix="ray-")  # 0700, and short: it holds sockets
     atexit.register(shutil.rmtree, private, ignore_errors=True)
-    return {"address": "local", "_node_ip_address": LOOPBACK, "_temp_dir": private}
+    return {"address": "local", "_temp_dir": private}
 
 
 @contextlib.contextmanager

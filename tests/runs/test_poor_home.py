@@ -92,7 +92,9 @@ def test_a_character_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:
 def test_a_closed_terminal_stops_with_a_checkpoint(tmp_path: Path) -> None:
     """Standard error goes with the terminal."""
     ours, theirs = pty.openpty()
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored if the tests run under nohup, and inherited
     process = subprocess.Popen(command(tmp_path, 20_000, every=60.0), stderr=theirs, start_new_session=True)
+    signal.signal(signal.SIGHUP, before)
     os.close(theirs)
     while process.poll() is None and not any(tmp_path.glob("*/*/groups/*/progress.json")):
         time.sleep(0.05)

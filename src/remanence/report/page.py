@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -154,12 +154,19 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
         diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
         cells = "".join(_summary_cells(results, name, metric, summary["metrics"][metric]) for metric in metrics)
         rows.append(f"<tr><td>{html.escape(name)}{diverged}</td><td>{hypers}</td>{cells}</tr>")
-    return (
-        f"<table><thead><tr><th rowspan=2>agent</th><th rowspan=2>hyperparameters</th>{head}</tr><tr>{subhead}</tr></thead>"
-        f"<tbody>{''.join(rows)}</tbody></table>"
-        f"<p class=note>{PLUS_MINUS} “After a switch”: mean of the first {results.unit} after a switch to another task. "
-        f"“End of a task”: mean of the last {results.unit} of every segment.</p>"
+    return _table(
+        "",
+        f"<tr><th rowspan=2>agent</th><th rowspan=2>hyperparameters</th>{head}</tr><tr>{subhead}</tr>",
+        rows,
+        f"{PLUS_MINUS} “After a switch”: mean of the first {results.unit} after a switch to another task. "
+        f"“End of a task”: mean of the last {results.unit} of every segment.",
     )
+
+
+def _table(kind: str, head: str, rows: Iterable[str], note: str) -> str:
+    """`kind`: its class; empty for none."""
+    opening = f"<table class={kind}>" if kind else "<table>"
+    return f"{opening}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table><p class=note>{note}</p>"
 
 
 def _meaning(metric: str) -> str:
@@ -185,33 +192,33 @@ def _summary_cells(results: Results, name: str, metric: str, summary: dict[str, 
 def _claims_table(claims: Sequence[Claim]) -> str:
     if not claims:
         return ""
-    rows = "".join(
+    rows = (
         f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{html.escape(one.verdict)}</td>'
         f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence).replace('; ', ';<br>')}</td></tr>"
         for one in claims
     )
-    return (
-        "<table class=claims><thead><tr><th>verdict</th><th>claim of the paper</th><th>evidence</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table><p class=note>[low, high] is Student's 90 % interval of the paired differences over "
+    return _table(
+        "claims",
+        "<tr><th>verdict</th><th>claim of the paper</th><th>evidence</th></tr>",
+        rows,
+        "[low, high] is Student's 90 % interval of the paired differences over "
         f"n seeds. A claim is decided if p ≤ 0.1 in Student's test, after Holm's correction where it makes several comparisons; "
         f"never below {MIN_SEEDS} seeds, nor in a shortened or changed run. Relative difference: of the means, by the second one. "
         "Probability of improvement: the share of seeds in which the difference is negative, as the claim says; ties count "
-        "half.</p>"
+        "half.",
     )
 
 
 def _agreements_table(agreements: Sequence[Agreement]) -> str:
     if not agreements:
         return ""
-    rows = "".join(
+    rows = (
         f"<tr><td>{html.escape(one.contender)}, {html.escape(metric_of(one.metric).label)}</td>"
         f"<td>{html.escape(one.verdict)}</td><td>{html.escape(one.evidence)}</td></tr>"
         for one in agreements
     )
-    return (
-        "<table class=published><thead><tr><th>published curve</th><th>verdict</th><th>evidence</th></tr></thead>"
-        f"<tbody>{rows}</tbody></table><p class=note>{ABOUT_AGREEMENT}</p>"
-    )
+    head = "<tr><th>published curve</th><th>verdict</th><th>evidence</th></tr>"
+    return _table("published", head, rows, ABOUT_AGREEMENT)
 
 
 def _description(results: Results) -> str:

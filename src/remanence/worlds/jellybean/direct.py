@@ -41,6 +41,7 @@ _SYMBOL = "remanence_jellybean_directory"
 llvm.add_symbol(
     _SYMBOL, DIRECTORY.ctypes.data
 )  # cached kernels find it by name: its address changes from process to process
+_MEMORY, _SIGHT = len(Memory._fields), len(CoreView._fields)  # arrays of a map
 ASKED = 4  # numbers of a step: map, time, action, whether the lane is active
 
 
@@ -69,7 +70,7 @@ def _ints(address, n):
 
 @kernel
 def _memory(record):
-    sizes, at = longs(record, ARRAYS), longs(record + 8 * ARRAYS, 20)
+    sizes, at = longs(record, ARRAYS), longs(record + 8 * ARRAYS, _MEMORY)
     rows, slots, patches = sizes[ROWS], sizes[SLOTS], sizes[PATCHES]
     return Memory(
         longs(at[0], 1),
@@ -97,7 +98,7 @@ def _memory(record):
 
 @kernel
 def _sight(record):
-    side, at = 2 * longs(record, ARRAYS)[SIZE], longs(record + 8 * (ARRAYS + 20), 6)
+    side, at = 2 * longs(record, ARRAYS)[SIZE], longs(record + 8 * (ARRAYS + _MEMORY), _SIGHT)
     return CoreView(
         _longs(at[0], 2),
         longs(at[1], 4).reshape((1, 2, 2)),

@@ -163,10 +163,10 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     )
 
 
-def _table(kind: str, head: str, rows: Iterable[str], note: str) -> str:
+def _table(kind: str, head: str, rows: Iterable[str], remark: str) -> str:
     """`kind`: its class; empty for none."""
     opening = f"<table class={kind}>" if kind else "<table>"
-    return f"{opening}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table><p class=note>{note}</p>"
+    return f"{opening}<thead>{head}</thead><tbody>{''.join(rows)}</tbody></table><p class=note>{remark}</p>"
 
 
 def _meaning(metric: str) -> str:

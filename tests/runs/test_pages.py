@@ -15,6 +15,8 @@ import pytest
 from remanence import load_results
 from remanence.cli import main
 from remanence.report.escaping import script_json
+from remanence.report.page import _claims_table
+from remanence.results.claims import Claim
 
 LIVE = Path(__file__).parents[1] / "data" / "runs" / "format1" / "live"
 SET_TITLE = "document.title='owned'"
@@ -111,3 +113,9 @@ def test_json_in_a_script_element_means_the_same() -> None:
 def test_names_are_not_markup_of_the_terminal_either(hostile: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(hostile)]) == 0
     assert "[/red]" in "".join(capsys.readouterr().out.split())
+
+
+def test_each_comparison_of_a_claim_has_a_line() -> None:
+    """Escaped characters end in a semicolon too: they are no end of a comparison."""
+    table = _claims_table([Claim("id", "text", "reproduced", "A − B = -1, p < 0.001; A − C = -2, p = 0.5")])
+    assert "A − B = -1, p &lt; 0.001;<br>A − C = -2, p = 0.5<" in table

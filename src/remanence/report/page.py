@@ -194,7 +194,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
         return ""
     rows = (
         f'<tr><td class="{VERDICT_CLASS.get(one.verdict, "open")}">{html.escape(one.verdict)}</td>'
-        f"<td>{html.escape(one.text)}</td><td>{html.escape(one.evidence).replace('; ', ';<br>')}</td></tr>"
+        f"<td>{html.escape(one.text)}</td><td>{';<br>'.join(map(html.escape, one.evidence.split('; ')))}</td></tr>"
         for one in claims
     )
     return _table(

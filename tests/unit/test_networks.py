@@ -44,20 +44,24 @@ def drawn(net: Network) -> Any:
     return jax.tree.map(lambda leaf: jnp.asarray(0.3 * rng.normal(size=leaf.shape), leaf.dtype), shapes)
 
 
-@pytest.mark.parametrize("kernel", [1, 2, 3])
-def test_convolution_by_loops(kernel: int) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "filters", "stride"), [(1, 6, 1), (2, 6, 1), (3, 6, 1), (2, 6, 2), (2, 1, 1), (3, 1, 1), (2, 1, 2)]
+)
+def test_convolution_by_loops(kernel: int, filters: int, stride: int) -> None:
+    """Both ways of computing it: with three times as many channels as filters, and with fewer."""
     rng = np.random.default_rng(0)
     images = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
-    layer = Conv(6, kernel)
-    shape = jax.eval_shape(lambda key: layer.init_weights(key, (5, 4, 3)), KEY)[0].shape
-    weights = rng.normal(size=shape).astype(np.float32)
-    bias = rng.normal(size=6).astype(np.float32)
+    layer = Conv(filters, kernel, stride=stride)
+    weights = rng.normal(size=(kernel * kernel * 3, filters)).astype(np.float32)
+    bias = rng.normal(size=filters).astype(np.float32)
+    assert jax.eval_shape(lambda key: layer.init_weights(key, (5, 4, 3)), KEY)[0].shape == weights.shape
     found = np.asarray(layer.apply((jnp.asarray(weights), jnp.asarray(bias)), jnp.asarray(images)))
-    filters = weights.reshape(kernel, kernel, 3, 6)
-    assert found.shape == (2, *layer.shape((5, 4, 3))) == (2, 6 - kernel, 5 - kernel, 6)
+    by_place = weights.reshape(kernel, kernel, 3, filters)
+    rows, columns = (5 - kernel) // stride + 1, (4 - kernel) // stride + 1
+    assert found.shape == (2, *layer.shape((5, 4, 3))) == (2, rows, columns, filters)
     for b, i, j in np.ndindex(found.shape[:3]):
-        patch = images[b, i : i + kernel, j : j + kernel]
-        np.testing.assert_allclose(found[b, i, j], np.einsum("xyc,xycf->f", patch, filters) + bias, atol=1e-5)
+        patch = images[b, i * stride : i * stride + kernel, j * stride : j * stride + kernel]
+        np.testing.assert_allclose(found[b, i, j], np.einsum("xyc,xycf->f", patch, by_place) + bias, atol=1e-5)
 
 
 def test_pooling_by_loops() -> None:

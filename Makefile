@@ -58,9 +58,7 @@ docs: $(DOCS_READY)  ## the documentation, as pages to open in site/index.html; 
 docs-pictures: $(READY)  ## draws the worlds of the documentation again
 	$(BIN)/python tools/docs_pictures.py
 
-docs-results: run  ## writes figures and verdicts of the main job into the documentation, those of each reference preset
-	$(BIN)/remanence run figure3/tabular --preset released
-	$(BIN)/remanence run figure4 --preset released
+docs-results: $(READY)  ## writes figures, tables and verdicts of the archived runs into the documentation
 	$(BIN)/python tools/docs_results.py
 
 lock: $(READY) $(DOCS_READY)  ## pins the newest versions that fit together, those of the documentation among them

@@ -1,15 +1,16 @@
-"""Writes the results of finished runs into the documentation: figures, and the table of docs/reproduction.md.
+"""Writes the results of archived runs into the documentation: figures, the tables of docs/reproduction.md, numbers of
+docs/findings.md, and verdicts of the README.
 
-Verdicts are computed from the runs. The status of experiments that were not run at full size is taken from the README.
+Everything is computed from the archive. The status of experiments that are not archived is taken from the README.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,15 +18,23 @@ from remanence.experiments import REGISTRY
 from remanence.experiments.base import Experiment
 from remanence.report.page import Section, write_report
 from remanence.report.terminal import size
-from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
-from remanence.results.directory import RunDirectory
+from remanence.results.archive import origin
+from remanence.results.claims import (
+    CHANGED,
+    NOT_REPRODUCED,
+    NOT_RUN,
+    REPRODUCED,
+    SHORTENED,
+    TOO_FEW,
+    UNDECIDED,
+    Claim,
+)
 from remanence.results.published import Agreement
-from remanence.results.store import Results, find_runs, load
-from remanence.runs.describe import describe
+from remanence.results.store import Results
 from remanence.runs.jobs import settings
 
 ROOT = Path(__file__).parent.parent
-PAGE, README = ROOT / "docs" / "reproduction.md", ROOT / "README.md"
+PAGE, FINDINGS, README = ROOT / "docs" / "reproduction.md", ROOT / "docs" / "findings.md", ROOT / "README.md"
 FIGURES = Path("images") / "figures"  # relative to a page
 # The figures shown on the page; others are in the report.
 SHOWN = (
@@ -40,50 +49,143 @@ SHOWN = (
     "policies",
     "sensitivity",
 )
+ABOUT_ARCHIVE = (
+    "These runs come with the package: `remanence report --archive` draws them all, and beside them runs of your own; "
+    "`remanence show NAME --archive` shows one. Hours are by the clock, of all seeds together, on two cores that other "
+    "work may have shared. Points of published curves are compared where the preset is that of the published panel."
+)
+COLUMNS = (
+    *("experiment", "preset", "agents", "seeds", "length", "steps in all", "hours", "processor hours", "version"),
+    *("claims of the paper", "published points inside our 90 % interval"),
+)
 MARKED = re.compile(r"(<!-- written by tools/docs_results.py -->\n).*(<!-- until here -->)", re.DOTALL)
+OF_EXPERIMENT = re.compile(r"(<!-- archive: ([\w/-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def main(runs: Path) -> None:
-    found = {name: results for name, one in REGISTRY.items() if (results := full_run(one, runs))}
-    pictures = {name: list(draw(REGISTRY[name], results)) for name, results in found.items()}
+def main() -> None:
+    archived = {name: one.archived() for name, one in REGISTRY.items()}
+    best = {name: runs[0] for name, runs in archived.items() if runs}
     said = rows_of(README.read_text(encoding="utf-8"))
-    lines = [
-        "| in the paper | command | size | time on 2 cores | claims of the paper | figure |",
-        "|---|---|---|---|---|---|",
-    ]
-    sections: list[str] = []
+    pictures = {name: list(draw(REGISTRY[name], results)) for name, results in best.items()}
+    text = "\n".join(
+        [
+            *overview(best, said, pictures),
+            "",
+            "## Archived runs { #archive }",
+            "",
+            ABOUT_ARCHIVE,
+            "",
+            *table_of_runs(archived),
+            "",
+            "## Claim by claim",
+            "",
+            *(line for name, results in best.items() for line in section(REGISTRY[name], results, pictures[name])),
+        ]
+    )
+    rewrite(PAGE, MARKED, lambda marks: f"{marks[1]}\n{text}\n{marks[2]}")
+    rewrite(
+        FINDINGS, OF_EXPERIMENT, lambda marks: f"{marks[1]}{finding(REGISTRY[marks[2]], archived[marks[2]])}{marks[3]}"
+    )
+    README.write_text(with_results(README.read_text(encoding="utf-8"), best), encoding="utf-8")
+    print(f"{len(best)} experiments of {len(REGISTRY)} are archived")
+
+
+def rewrite(page: Path, pattern: re.Pattern[str], written: Callable[[re.Match[str]], str]) -> None:
+    page.write_text(pattern.sub(written, page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def overview(
+    best: Mapping[str, Results], said: Mapping[str, Row], pictures: Mapping[str, Sequence[str]]
+) -> Iterator[str]:
+    """One row per experiment."""
+    yield "| in the paper | command | size | time on 2 cores | claims of the paper | figure |"
+    yield "|---|---|---|---|---|---|"
     for name, one in REGISTRY.items():
-        claims = one.judge(found[name]) if name in found else []
-        verdict = (counts(claims) if claims else "nothing to decide") if name in found else said[name].status
+        claims = one.judge(best[name]) if name in best else []
+        verdict = (counts(claims) if claims else "nothing to decide") if name in best else said[name].status
         link = f"[{verdict}](#{anchor(name)})" if claims else verdict
         thumbnail = picture(pictures[name][0], one.title, "thumbnail") if pictures.get(name) else ""
         time = said[name].time or one.expected
-        lines.append(f"| {one.figure} | `{command(one)}` | {extent(one)} | {time} | {link} | {thumbnail} |")
-        if name in found:
-            sections += section(one, claims, one.agreements(found[name]), pictures[name])
-    text = "\n".join([*lines, "", "## Claim by claim", "", *sections])
-    page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(MARKED.sub(lambda marks: f"{marks[1]}\n{text}\n{marks[2]}", page), encoding="utf-8")
-    print(f"{len(found)} experiments of {len(REGISTRY)} with a finished run at full size")
+        yield f"| {one.figure} | `{command(one)}` | {extent(one)} | {time} | {link} | {thumbnail} |"
 
 
-def full_run(experiment: Experiment, runs: Path) -> Results | None:
-    """The finished run of the reference preset at full size; None if there is none."""
-    preset = experiment.reference_preset
-    plan = experiment.plan(preset)
-    if experiment.sweep_of:
-        paths = find_runs(runs / "sweep", experiment.sweep_of)
-    elif experiment.run_fn:  # it describes itself
-        paths = find_runs(runs, experiment.name)
-    else:
-        asked = describe(experiment.run_of or experiment.name, preset, plan, list(range(plan.seeds)))
-        paths = [RunDirectory(runs, asked).path]
-    for path in paths:
-        if path.exists():
-            results = load(path)
-            if results.finished and results.preset == preset and len(results.seeds) == plan.seeds:
-                return results
-    return None
+def table_of_runs(archived: Mapping[str, Sequence[Results]]) -> Iterator[str]:
+    """One row per archived run."""
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---" * len(COLUMNS) + "|"
+    for name, runs in archived.items():
+        if not REGISTRY[name].run_of:
+            yield from (f"| {' | '.join(row_of_run(REGISTRY[name], results))} |" for results in runs)
+
+
+def row_of_run(experiment: Experiment, results: Results) -> Iterator[str]:
+    about = origin(results)
+    yield from (f"`{experiment.name}`", results.preset, str(len(results.contenders)), str(len(results.seeds)))
+    yield length_of(results)
+    yield f"{float(results.lanes['steps'].sum()) / 1e6:,.3g}M" if "steps" in results.lanes.columns else "–"
+    yield from ("–" if math.isnan(hours) else f"{hours:.2g}" for hours in (about.hours, about.processor_hours))
+    yield f"{about.version} ({about.commit})" if about.commit else about.version
+    yield counts(experiment.judge(results)) or "–"
+    yield share_inside(experiment.agreements(results))
+
+
+def finding(experiment: Experiment, runs: Sequence[Results]) -> str:
+    """What archived runs found, in a few lines."""
+    lines = [line for results in runs for line in of_run(experiment, results)] or ["Not run at full size yet.", ""]
+    return "\n".join(["", *lines, ""])
+
+
+def of_run(experiment: Experiment, results: Results) -> Iterator[str]:
+    how, claims, agreements = experiment.provenance(results), experiment.judge(results), experiment.agreements(results)
+    parts = (f"preset `{results.preset}`", f"{len(results.seeds)} seeds", length_of(results), how.text)
+    verdicts = f" [{counts(claims)}](reproduction.md#{anchor(experiment.name)})." if counts(claims) else ""
+    yield from (f"Archived run: {', '.join(part for part in parts if part)}.{verdicts}", "")
+    if agreements:
+        yield from (f"Published points inside our 90 % interval: {share_inside(agreements)}.", "")
+        yield from (
+            "| published curve | published mean | our mean | points inside | expected |",
+            "|---|---|---|---|---|",
+        )
+        for one in agreements:
+            curve, means = f"{one.contender}, `{one.metric}`", f"{one.published:.4g} | {one.ours:.4g}"
+            yield f"| {curve} | {means} | {one.inside:.0%} | {one.expected:.0%} |"
+        yield ""
+    for one in claims:
+        if not one.of_paper:
+            yield from (f"{one.text}: *{one.verdict}* ({one.evidence}).", "")
+
+
+def with_results(readme: str, best: Mapping[str, Results]) -> str:
+    """The README with the verdicts of archived runs, in rows that are of one experiment."""
+
+    def rewritten(row: re.Match[str]) -> str:
+        cells = row[0].split(" | ")
+        names = re.findall(r"`([^`]+)`", cells[0])
+        results = best.get(names[0]) if len(names) == 1 else None
+        if results is None:
+            return row[0]
+        claims = REGISTRY[names[0]].judge(results)
+        cells[-1] = f"{counts(claims)} (`{results.preset}`, {len(results.seeds)} seeds) |" if claims else cells[-1]
+        return " | ".join(cells)
+
+    return re.sub(r"^\| `.*\|$", rewritten, readme, flags=re.MULTILINE)
+
+
+def length_of(results: Results) -> str:
+    stream = results.description.get("before", results.description["stream"])
+    unit, length = next(iter(stream["segment_length"].items()))
+    return f"{len(stream['order']) * length:,} {unit}"
+
+
+def share_inside(agreements: Sequence[Agreement]) -> str:
+    points = sum(one.points for one in agreements)
+    if not points:
+        return "–"
+    inside, expected = (
+        sum(one.points * part for one, part in zip(agreements, parts, strict=True)) / points
+        for parts in ([one.inside for one in agreements], [one.expected for one in agreements])
+    )
+    return f"{inside:.0%} of {points:,} ({expected:.0%} expected)"
 
 
 def draw(experiment: Experiment, results: Results) -> Iterator[str]:
@@ -99,14 +201,16 @@ def draw(experiment: Experiment, results: Results) -> Iterator[str]:
             yield file
 
 
-def section(
-    experiment: Experiment, claims: list[Claim], agreements: list[Agreement], pictures: list[str]
-) -> Iterator[str]:
+def section(experiment: Experiment, results: Results, pictures: Sequence[str]) -> Iterator[str]:
+    claims, agreements = experiment.judge(results), experiment.agreements(results)
     yield from (f"### {experiment.title} {{ #{anchor(experiment.name)} }}", "")
-    yield from (" ".join([f"`{experiment.name}`; in the paper: {experiment.figure}.", *experiment.remarks]), "")
+    how = experiment.provenance(results).text
+    run = f"Preset `{results.preset}`, {len(results.seeds)} seeds{f'; {how}' if how else ''}."
+    yield from (" ".join([f"`{experiment.name}`; in the paper: {experiment.figure}.", run, *experiment.remarks]), "")
     if claims:
         yield from ("| claim of the paper | verdict | evidence |", "|---|---|---|")
-        yield from (f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims)
+        for one in claims:
+            yield f"| {one.text} | {f'**{one.verdict}**' if one.of_paper else f'*{one.verdict}*'} | {one.evidence} |"
         yield ""
     if agreements:
         yield from ("| published curve | verdict | evidence |", "|---|---|---|")
@@ -120,11 +224,12 @@ def picture(file: str, title: str, kind: str) -> str:
     return f"[![{title}]({(FIGURES / file).as_posix()}){{ .{kind} loading=lazy }}]({(FIGURES / file).as_posix()})"
 
 
-def counts(claims: list[Claim]) -> str:
-    """ "5 of 6 reproduced, 1 not reproduced"."""
-    verdicts = [one.verdict for one in claims]
-    others = [f"{verdicts.count(kind)} {kind}" for kind in (NOT_REPRODUCED, UNDECIDED) if kind in verdicts]
-    return ", ".join([f"{verdicts.count(REPRODUCED)} of {len(claims)} reproduced", *others])
+def counts(claims: Sequence[Claim]) -> str:
+    """ "5 of 6 reproduced, 1 not reproduced"; empty without claims of the paper."""
+    verdicts = [one.verdict for one in claims if one.of_paper]
+    kinds = (NOT_REPRODUCED, UNDECIDED, TOO_FEW, SHORTENED, CHANGED, NOT_RUN)
+    others = [f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts]
+    return ", ".join([f"{verdicts.count(REPRODUCED)} of {len(verdicts)} reproduced", *others]) if verdicts else ""
 
 
 class Row(NamedTuple):
@@ -167,4 +272,4 @@ def anchor(name: str) -> str:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "runs"))
+    main()

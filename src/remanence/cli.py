@@ -22,6 +22,7 @@ from remanence.runs.progress import messages
 
 if TYPE_CHECKING:
     from remanence.experiments.base import Experiment
+    from remanence.report.page import Section
     from remanence.results.store import Results
     from remanence.runs.plan import Plan
     from remanence.runs.provenance import Provenance
@@ -201,6 +202,8 @@ class Show:
     """the name or file of an experiment, or the directory of a run"""
     out: Path = Path("runs")
     """directory of all runs"""
+    archive: bool = False
+    """show the run of the experiment that comes with the package"""
     json: bool = False
     """print JSON instead of tables"""
 
@@ -217,11 +220,11 @@ class Show:
             experiment = experiment_of(results)
         else:
             experiment = get(self.what)
-            runs = _runs_of(experiment, self.out)
+            runs = experiment.archived() if self.archive else [load(run) for run in experiment.runs(self.out)[:1]]
             if not runs:
                 self._show_plan(experiment)
                 return
-            results = load(runs[0])
+            results = runs[0]
         under_way = groups_under_way(results.path)
         if self.json:
             about = {"under_way": [group.progress() for group in under_way], "learners": results.learners}
@@ -266,39 +269,29 @@ class Report:
     """directory of all runs"""
     to: Path = Path("report")
     """directory of the page"""
+    archive: bool = False
+    """show the runs that come with the package, one of each preset, and beside them your own"""
 
     def execute(self) -> None:
         from remanence.experiments import REGISTRY
-        from remanence.report.page import Section, write_report
+        from remanence.report.page import write_report
 
         sections = []
         for name in self.names or REGISTRY:
             experiment, found = self._named(name)
-            if finished := _full_first(experiment, [one for one in found if one.finished]):
-                (results, how), *others = finished
-                sections.append(
-                    Section(
-                        experiment.name,
-                        experiment.title,
-                        experiment.figure,
-                        results,
-                        {**experiment.figures(results), **continual_figure(experiment, results)},
-                        experiment.judge(results),
-                        experiment.primary_metrics,
-                        experiment.remarks,
-                        how.command(name, results.preset, experiment.sweep_of) if experiment.plans else "",
-                        how.text,
-                        [
-                            f"{one.path}: preset {one.preset}, {len(one.seeds)} seeds, {about.text or 'full run'}"
-                            for one, about in others
-                        ],
-                        experiment.agreements(results),
-                    )
-                )
+            of_user = experiment.by_worth([one for one in found if one.finished])
+            if self.archive:
+                sections += [
+                    _section(experiment, name, [(one, experiment.provenance(one))], "archived")
+                    for one in experiment.archived()
+                ]
+            if of_user:
+                sections.append(_section(experiment, name, of_user, "your run" if self.archive else ""))
         if not sections:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         report_path = write_report(sections, self.to)
-        print_rich(f"{len(sections)} experiments: open {report_path}")
+        shown = len({section.name for section in sections})
+        print_rich(f"{shown} experiments: open {report_path}")
 
     def _named(self, name: str) -> tuple[Experiment, list[Results]]:
         """An experiment and its runs. Of a run's directory: the one that its data name, if it is registered."""
@@ -311,7 +304,7 @@ class Report:
                 raise UserError(f"the run in '{name}' is not finished: `remanence show {name}` shows its progress")
             return experiment_of(results), [results]
         experiment = get(name)
-        return experiment, [load(path) for path in _runs_of(experiment, self.out)]
+        return experiment, [load(path) for path in experiment.runs(self.out)]
 
 
 @dataclass(frozen=True)
@@ -509,22 +502,29 @@ def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
     return agent, name, values
 
 
-def _runs_of(experiment: Experiment, out: Path) -> list[Path]:
-    """Runs of an experiment, the newest first."""
-    from remanence.results.store import find_runs
+def _section(experiment: Experiment, name: str, runs: Sequence[tuple[Results, Provenance]], origin: str) -> Section:
+    """The first of these runs as a section of the report. `name`: of the experiment, as it was given."""
+    from remanence.report.page import Section
 
-    if experiment.sweep_of:
-        return find_runs(out / "sweep", experiment.sweep_of)
-    return find_runs(out, experiment.run_of or experiment.name)
-
-
-def _full_first(experiment: Experiment, found: Sequence[Results]) -> list[tuple[Results, Provenance]]:
-    """Runs (the newest first) in the order of their worth: full ones, those with another number of seeds, then all others.
-
-    Among equals the default preset comes first, then more seeds. So a small later try never hides a full run.
-    """
-    runs = [(one, experiment.provenance(one)) for one in found]
-    return sorted(runs, key=lambda run: (run[1].rank, run[0].preset != experiment.default_preset, -len(run[0].seeds)))
+    (results, how), *others = runs
+    return Section(
+        experiment.name,
+        experiment.title,
+        experiment.figure,
+        results,
+        {**experiment.figures(results), **continual_figure(experiment, results)},
+        experiment.judge(results),
+        experiment.primary_metrics,
+        experiment.remarks,
+        how.command(name, results.preset, experiment.sweep_of) if experiment.plans else "",
+        how.text,
+        [
+            f"{one.path}: preset {one.preset}, {len(one.seeds)} seeds, {about.text or 'full run'}"
+            for one, about in others
+        ],
+        experiment.agreements(results),
+        origin,
+    )
 
 
 def _sweep_stage(

@@ -25,7 +25,7 @@ PLAN: dict[str, set[str]] = {
     "theory": BASE,
     "engine": MODEL,
     "gym": MODEL | {"engine"},
-    "runs": MODEL | {"engine"} | OUTPUT,
+    "runs": MODEL | {"engine", "gym"} | OUTPUT,
     "live_env": MODEL | {"engine", "gym", "runs"} | OUTPUT,
     "experiments": MODEL | {"engine", "gym", "runs"} | OUTPUT,
     "results": {"core", "metrics"},

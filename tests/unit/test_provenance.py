@@ -141,7 +141,7 @@ def test_a_small_later_try_does_not_hide_the_full_run() -> None:
     smoke, full = run_of(TABULAR.plan("smoke"), 3, "smoke"), run_of(PAPER)
     released, few = run_of(TABULAR.plan("released"), preset="released"), run_of(PAPER, seeds=6)
     short = run_of(PAPER.shortened(segments=3))
-    ordered = [one for one, _ in cli._full_first(TABULAR, [smoke, short, few, released, full])]
+    ordered = [one for one, _ in TABULAR.by_worth([smoke, short, few, released, full])]
     assert [id(one) for one in ordered] == [id(one) for one in (full, released, few, short, smoke)]
 
 

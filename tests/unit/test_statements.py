@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 from made_up import made_up_run, made_up_sweep, scattered, with_curves
 from remanence.experiments import REGISTRY, figure4, figure5_jellybean
 from remanence.experiments.appendix_task_diameter import DIAMETERS, SWITCHES, cells
+from remanence.experiments.deep import CONTROL
 from remanence.experiments.figure4 import DECAYS, INTERVALS, PUBLISHED, cell_name
 from remanence.experiments.figure5_jellybean import ABLATION_STEP_SIZES
 from remanence.experiments.jellybean_claims import mostly_groups
 from remanence.experiments.statements import slower_permanent, sweep_claims, weights
 from remanence.report.figures import Line, learning_curves
-from remanence.results.claims import NOT_REPRODUCED, NOT_RUN, REPRODUCED, TOO_FEW, UNDECIDED, Claim
+from remanence.results.claims import FAILS, HOLDS, NOT_REPRODUCED, NOT_RUN, REPRODUCED, TOO_FEW, UNDECIDED, Claim
 from remanence.results.store import Results
 from remanence.runs.describe import num_weights
 from remanence.worlds.jellybean import preset
@@ -77,6 +79,24 @@ def test_pt_keeps_its_performance_or_not() -> None:
     assert verdict({"PT-DQN": [0.2] * TASKS}, "pt-keeps") == REPRODUCED
     assert verdict({"PT-DQN": [0.2] * 6 + [0.15] * 2}, "pt-keeps") == NOT_REPRODUCED
     assert verdict({"DQN": 0.2}, "pt-keeps") == NOT_RUN
+
+
+def test_the_control_is_ours_and_can_hold_and_fail() -> None:
+    assert verdict({"PT-DQN": 0.25, CONTROL: 0.2}, "consolidation-helps") == HOLDS
+    assert verdict({"PT-DQN": 0.2, CONTROL: 0.25}, "consolidation-helps") == FAILS
+    assert verdict({"PT-DQN": 0.2, CONTROL: 0.2}, "consolidation-helps") == UNDECIDED
+    assert verdict({"PT-DQN": 0.2}, "consolidation-helps") == NOT_RUN
+    claims = jellybean({"PT-DQN": 0.25, CONTROL: 0.2})
+    assert [one.id for one in claims.values() if not one.of_paper] == ["consolidation-helps"]
+    assert claims["consolidation-helps"].text.startswith("not in the paper: ")
+
+
+@pytest.mark.parametrize("name", ["figure5/jellybean", "figure5/minatar"])
+@pytest.mark.parametrize("preset_name", ["paper", "released"])
+def test_the_control_differs_only_in_its_permanent_step_size(name: str, preset_name: str) -> None:
+    agents = REGISTRY[name].plan(preset_name).contenders
+    control, pt = agents[CONTROL].config, agents["PT-DQN"].config
+    assert dataclasses.replace(pt, permanent_lr=0.0) == control != pt  # type: ignore[type-var]
 
 
 def test_2x_starts_slowly_catches_up_and_keeps() -> None:

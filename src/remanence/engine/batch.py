@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +46,7 @@ class Outcome(NamedTuple):
     steps: np.ndarray  # [lanes]
     samples_dropped: np.ndarray  # [lanes]
     agents: Any  # leaves [lanes, ...]: the agents' final states; None if they are not kept
+    policy: Any = None  # the part of the final state that acting needs, of a lane whose policy is kept
 
 
 class Carry(NamedTuple):
@@ -71,16 +72,19 @@ class Batch:
         seeds: Sequence[int],
         at_once: int | None = None,
         keep_agents: bool = True,
+        keep_policies: Collection[int] = (),
     ) -> None:
         """Lives before the first step; lane i has `hypers[i]` and `seeds[i]`. Lanes with the same seed share random numbers.
 
         Args:
             at_once: how many lanes run at a time; default: all.
             keep_agents: whether outcomes hold the agents' final states.
+            keep_policies: lanes whose outcomes hold the part of it that acting needs.
         """
         for distinct in {id(one): one for one in hypers}.values():
             check_hypers(distinct)
-        self.driver, self.config, self.keep_agents = driver, driver.config, keep_agents
+        self.driver, self.config = driver, driver.config
+        self.keep_agents, self.keep_policies = keep_agents, frozenset(keep_policies)
         self.done = False
         self._hypers = jax.tree.map(lambda *leaves: np.asarray(leaves, np.float32), *hypers)
         self._seeds = np.asarray(seeds, np.uint32)
@@ -227,4 +231,12 @@ class Batch:
         for row in rows[windows[rows] < self.config.windows]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
                 leaf[row, windows[row] :] = np.nan
-        return {int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows}
+        outcomes = {
+            int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows
+        }
+        for row in rows:
+            if (lane := int(self._lanes[row])) in self.keep_policies:
+                needed = self.config.agent.policy_state(life.agent)
+                policy = jax.tree.map(lambda leaf, row=row: np.array(leaf[row]), needed)
+                outcomes[lane] = outcomes[lane]._replace(policy=policy)
+        return outcomes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -10,9 +10,10 @@ import altair as alt
 from rich.console import Console
 
 from remanence.core.errors import unknown
+from remanence.results.archive import ARCHIVE
 from remanence.results.claims import CHANGED, SHORTENED, Claim, withheld
 from remanence.results.published import Agreement, Published, agreements
-from remanence.results.store import Results
+from remanence.results.store import Results, find_runs, load
 from remanence.runs.execution import Execution
 from remanence.runs.plan import Plan
 from remanence.runs.provenance import Provenance, provenance
@@ -63,9 +64,11 @@ class Experiment:
         return self.reference or self.default_preset
 
     def agreements(self, results: Results) -> list[Agreement]:
-        """How many points of each published curve lie inside our interval. Only for full runs of the reference preset."""
-        full = results.preset == self.reference_preset and self.provenance(results).full
-        return list(agreements(results, self.published)) if self.published and full else []
+        """How many points of each published curve lie inside our interval. Only for runs of the reference preset at full length,
+        with any number of seeds."""
+        how = self.provenance(results)
+        comparable = results.preset == self.reference_preset and not how.shortened and not how.changed
+        return list(agreements(results, self.published)) if self.published and comparable else []
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:
@@ -79,6 +82,27 @@ class Experiment:
         if results.preset not in self.plans:
             return Provenance(changed=(f"preset {results.preset}, which {self.name} does not have",))
         return provenance(results, self.plan(results.preset), trial=results.preset == SMOKE)
+
+    def runs(self, out: Path) -> list[Path]:
+        """Its runs in a directory of runs, the newest first."""
+        if self.sweep_of:
+            return find_runs(out / "sweep", self.sweep_of)
+        return find_runs(out, self.run_of or self.name)
+
+    def archived(self) -> list[Results]:
+        """Its runs in the archive: the best of each preset, that of the published panel first."""
+        best: dict[str, Results] = {}
+        for one, _ in self.by_worth([load(path) for path in self.runs(ARCHIVE)]):
+            best.setdefault(one.preset, one)
+        return sorted(best.values(), key=lambda one: one.preset != self.reference_preset)
+
+    def by_worth(self, found: Sequence[Results]) -> list[tuple[Results, Provenance]]:
+        """Runs (the newest first) in the order of their worth: full ones, those with another number of seeds, then all others.
+
+        Among equals the default preset comes first, then more seeds. So a small later try never hides a full run.
+        """
+        runs = [(one, self.provenance(one)) for one in found]
+        return sorted(runs, key=lambda run: (run[1].rank, run[0].preset != self.default_preset, -len(run[0].seeds)))
 
     def judge(self, results: Results) -> list[Claim]:
         """The claims with their verdicts; without, but with all numbers, where a run is shortened or its agents are changed."""

@@ -16,7 +16,7 @@ from remanence.agents.networks import Dense, Flatten, Layer, Relu
 from remanence.core.types import Steps
 from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
-from remanence.experiments.deep import DECAYS, Continual, Field, paper_tables
+from remanence.experiments.deep import CONTROL_REMARK, DECAYS, Continual, Field, paper_tables
 from remanence.experiments.jellybean_claims import RATE, capacity_claims, decay_claims, main_claims
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.jellybean import items_per_task, value_fields, world_scene
@@ -92,7 +92,7 @@ def jellybean_plan(
     consolidate_every: int = CONSOLIDATE_EVERY,
     sync_target: bool = False,
 ) -> Plan:
-    world = JellyBeanWorld(rules)
+    world, per_task = JellyBeanWorld(rules), SWITCH // WINDOW
     make = Continual(
         layers=layers,
         shared={
@@ -120,7 +120,7 @@ def jellybean_plan(
         lanes_at_once=60,
         window=WINDOW,
         maps=lambda agent: item_values(agent, world),
-        map_windows=tuple(range(SWITCH // WINDOW, segments * SWITCH // WINDOW + 1, SWITCH // WINDOW)),
+        map_windows=tuple(per_task * task for task in (1, 2, segments - 1, segments)),  # the ends of these tasks
     )
 
 
@@ -220,11 +220,11 @@ EXPERIMENTS = (
         plans=_plans(_main_contenders),
         figures=_figures,
         claims=_claims,
-        expected="3 days",
+        expected="4 days",
         published=PUBLISHED,
         primary_metrics=(RATE,),
         reference=RELEASED,
-        remarks=REMARKS,
+        remarks=(*REMARKS, CONTROL_REMARK),
     ),
     Experiment(
         name="appendix/jbw-items",

@@ -16,7 +16,7 @@ from remanence.core.types import Steps
 from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
-from remanence.experiments.deep import Continual, against_rivals, paper_tables
+from remanence.experiments.deep import CONTROL_REMARK, Continual, against_rivals, paper_tables
 from remanence.experiments.statements import FAVORABLE
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
@@ -138,7 +138,7 @@ EXPERIMENTS = (
         plans=PLANS,
         figures=_figures,
         claims=_claims,
-        expected="3 days",
+        expected="4 days",
         primary_metrics=(LAST100,),
         reference=RELEASED,
         published=PUBLISHED,
@@ -147,6 +147,7 @@ EXPERIMENTS = (
             "Each seed draws its own order of games, and the same game may come twice in a row. Scores of the games differ tenfold,"
             " so the mean over seeds depends on the games drawn; agents of equal seed play the same order.",
             "The released code plots the moving average, which is stored as return_average, from nets with twice as many filters.",
+            CONTROL_REMARK,
         ),
     ),
 )

@@ -101,7 +101,7 @@ class Policy:
         with disk_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with replacing(path) as partial, partial.open("wb") as file:
-                np.savez(file, allow_pickle=False, **{ABOUT: np.array(json.dumps(about)), **arrays})
+                np.savez_compressed(file, allow_pickle=False, **{ABOUT: np.array(json.dumps(about)), **arrays})
         return path
 
     @property
@@ -165,7 +165,7 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
             raise ValueError("tasks")
         built = config.build(spaces.env_spec(tasks))
         shapes = jax.eval_shape(lambda: built.policy_state(built.init(jax.random.key(0), hypers_of(config))))
-        leaves = [arrays[f"weights{where}"] for where, _ in named_leaves(shapes)]
+        leaves = [_full_precision(arrays[f"weights{where}"]) for where, _ in named_leaves(shapes)]
         fits = all(
             (leaf.shape, leaf.dtype) == (wanted.shape, wanted.dtype)
             for leaf, (_, wanted) in zip(leaves, named_leaves(shapes), strict=True)
@@ -184,6 +184,11 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
         raise UserError(f"'{path}' is not a policy of this agent saved by remanence, or it is damaged") from error
     state = jax.tree.unflatten(jax.tree.structure(shapes), leaves)
     return Policy(name, config, spaces, tasks, state, about)
+
+
+def _full_precision(weights: np.ndarray) -> np.ndarray:
+    """Weights as agents have them: those of archived policies are stored in half precision."""
+    return weights.astype(np.float32) if weights.dtype == np.float16 else weights
 
 
 def _described(config: AgentConfig) -> dict[str, Any] | None:

@@ -72,6 +72,15 @@ class Spaces:
         return np.array(array, self.dtype, order="C").reshape(self.shape)
 
 
+def spaces_of(spec: EnvSpec) -> Spaces | None:
+    """The spaces of a world of ours, which an agent was built for; None if observations are shown to it as images of states."""
+    obs = spec.obs
+    if obs.images is not None:
+        return None
+    kind = DISCRETE if obs.num_states else IMAGE if len(obs.shape) == 3 else VECTOR
+    return Spaces(kind, obs.shape, obs.shape, obs.dtype, spec.num_actions, obs.num_states, max_value=int(obs.max_value))
+
+
 def read_spaces(observations: Any, actions: Any) -> Spaces:
     """Reads the spaces of an environment; raises a `UserError` if our agents cannot use them."""
     from gymnasium import spaces

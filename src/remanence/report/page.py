@@ -17,7 +17,7 @@ from remanence.core.files import remove_leftovers, replacing
 from remanence.metrics import metric as metric_of
 from remanence.report.escaping import content_security_policy, safe_chart, script_json, slug
 from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
-from remanence.results.claims import MIN_SEEDS, Claim
+from remanence.results.claims import FAILS, HOLDS, MIN_SEEDS, NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.published import Agreement
 from remanence.results.store import Results
 from remanence.results.summary import at_switches, summarise
@@ -29,7 +29,7 @@ ABOUT_AGREEMENT = (
     "The authors' curves, measured from their figure files, against our 90 % interval at each point. Neighboring points depend on "
     "each other, so a share varies much between runs of the same program."
 )
-VERDICT_CLASS = {"reproduced": "good", "not reproduced": "bad"}
+VERDICT_CLASS = {REPRODUCED: "good", HOLDS: "good", NOT_REPRODUCED: "bad", FAILS: "bad"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,8 @@ class Section:
     others: Sequence[str] = ()
     """other runs of the experiment, which are not shown"""
     agreements: Sequence[Agreement] = ()
+    origin: str = ""
+    """whether it is a run of the archive or one of the user's, where both are shown"""
 
     @property
     def anchor(self) -> str:
@@ -76,7 +78,7 @@ def write_report(sections: Sequence[Section], to: Path) -> Path:
             pictures.append(stem)
         written.append(_section(section, anchor, pictures))
     links = "".join(
-        f'<li><a href="#{anchor}">{html.escape(one.title)}</a>{_changed(one)}</li>'
+        f'<li><a href="#{anchor}">{html.escape(_title(one))}</a>{_changed(one)}</li>'
         for one, anchor in zip(sections, anchors, strict=True)
     )
     path = to / "index.html"
@@ -108,6 +110,11 @@ def marked(chart: Any, changed: str) -> Any:
     return chart.properties(title=alt.TitleParams(**{**described, "subtitle": subtitle}))
 
 
+def _title(section: Section) -> str:
+    preset = f", preset {section.results.preset}" if section.results.preset else ""
+    return f"{section.title} ({section.origin}{preset})" if section.origin else section.title
+
+
 def _changed(section: Section) -> str:
     return f" <span class=changed>{html.escape(section.changed)}</span>" if section.changed else ""
 
@@ -133,7 +140,7 @@ def _section(section: Section, anchor: str, pictures: list[str]) -> str:
         others = "".join(f"<li>{html.escape(one)}</li>" for one in section.others)
         repeat += f"<p>Other runs of this experiment, not shown:</p><ul>{others}</ul>"
     return (
-        f'<section id="{anchor}"><h2>{html.escape(section.title)}{_changed(section)}</h2>'
+        f'<section id="{anchor}"><h2>{html.escape(_title(section))}{_changed(section)}</h2>'
         f"<p class=where>{html.escape(section.where)} · <code>{html.escape(section.name)}</code> · "
         f"preset {html.escape(results.preset)} · "
         f"{len(results.seeds)} seeds</p>"

@@ -15,7 +15,7 @@ from rich.table import Table
 from remanence.core.describe import typed
 from remanence.metrics import lower_is_better
 from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
-from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
+from remanence.results.claims import FAILS, HOLDS, NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.continual import of_run
 from remanence.results.directory import GroupDirectory
 from remanence.results.published import Agreement
@@ -23,7 +23,7 @@ from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise, summarise_sweep
 
 BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 24
-COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
+COLOUR = {REPRODUCED: "green", HOLDS: "green", NOT_REPRODUCED: "red", FAILS: "red"}
 
 
 def configuration_table(configs: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -13,15 +13,17 @@ from pathlib import Path, PurePath
 
 from remanence.core.files import sync
 from remanence.results.description import DESCRIPTION
+from remanence.results.log import LOG
 from remanence.results.manifest import MANIFEST
 from remanence.results.store import POLICIES, TABLES
 
 OLD = "old"
-LOG, GROUPS, TENSORBOARD = "log.jsonl", "groups", "tensorboard"
+GROUPS, TENSORBOARD = "groups", "tensorboard"
 _TABLES = tuple(f"{name}.parquet" for name in TABLES)  # the list of finished lanes first
 # In the order of moving. The description is last: a directory that has one is never taken for a new run.
 ENTRIES = (*_TABLES, POLICIES, GROUPS, "layout.json", "stop", TENSORBOARD, LOG, MANIFEST, DESCRIPTION)
 _IN_GROUP = {*_TABLES, "progress.json", "so-far.parquet", LOG, "lock", MANIFEST}
+_BELOW_GROUP = ("checkpoint", POLICIES)
 _LEFTOVER = re.compile(r"(.+)\.\d+\.tmp")
 
 
@@ -84,7 +86,7 @@ def is_known(path: PurePath) -> bool:
         case ["policies", name]:
             return name.endswith(".npz")
         case ["groups", group, *inside] if group.isdecimal() and inside:
-            return (len(inside) == 1 and inside[0] in _IN_GROUP) or (len(inside) > 1 and inside[0] == "checkpoint")
+            return (len(inside) == 1 and inside[0] in _IN_GROUP) or (len(inside) > 1 and inside[0] in _BELOW_GROUP)
         case ["tensorboard", _, name]:
             return name.startswith("events.out.tfevents")
         case _:

@@ -5,13 +5,13 @@
     lanes.parquet      one row per lane: contender, seed, every hyperparameter, steps, whether it diverged
     curves.parquet     lane, window, metric, value
     maps.parquet       lane, window, part, point, value    (only if the experiment records value maps)
-    policies/<lane>.npz  learned policies   (only of `remanence.live`)
+    policies/<lane>.npz  learned policies   (of experiments: of the first seed of each agent)
     manifest.json      size and checksum of the description, the tables and, once the run is finished, of all files above
     log.jsonl          one JSON object per event
     lock               the process that is writing
-    layout.json        lanes and cores per group, while the run is not finished
+    layout.json        lanes and cores per group, and which lanes are in no group, while the run is not finished
     stop               asks all workers to save a checkpoint and stop
-    groups/<n>/        an unfinished group of lanes: the same tables and log, and
+    groups/<n>/        an unfinished group of lanes: the same tables, policies and log, and
         progress.json      its progress
         so-far.parquet     curves of its running lanes
         checkpoint/        its checkpoints
@@ -31,16 +31,17 @@ import resource
 import shutil
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol, TextIO
 
 import polars as pl
 
 from remanence.core.errors import UserError, disk_errors
-from remanence.core.files import open_to_append, remove_leftovers, replacing
-from remanence.results.aside import LOG, TENSORBOARD, move_aside
+from remanence.core.files import open_to_append, remove_leftovers, replacing, sync
+from remanence.results.aside import TENSORBOARD, move_aside
 from remanence.results.description import DESCRIPTION, FORMAT
+from remanence.results.log import LOG, read_log
 from remanence.results.manifest import announce, seal
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
@@ -48,6 +49,7 @@ from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 RECORDED = (DESCRIPTION, *(f"{name}.parquet" for name in TABLES))
 # Parts of a description that do not make it another run.
 NOT_HASHED = ("versions", "learners", "format")
+SET_APART = "set_apart"
 # Columns of `lanes` that all runs have; hyperparameters and AUCs are between them.
 FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "diverged", "version")
 
@@ -57,6 +59,8 @@ class Directory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.compression_level: int | None = None
+        """of tables; chosen by polars if not given"""
 
     def make(self) -> None:
         try:
@@ -123,11 +127,25 @@ class Directory:
         """Replaces a file atomically; `lasting`: syncs it to disk, so that it survives a power cut."""
         with replacing(self.path / name, lasting) as partial:
             if isinstance(content, pl.DataFrame):
-                content.write_parquet(partial)
+                content.write_parquet(partial, compression_level=self.compression_level)
             else:
                 partial.write_text(json.dumps(content, indent=2))
             if name in RECORDED:
                 announce(self.path, name, partial, RECORDED)
+
+    def add_policy(self, lane: int, policy: Savable) -> None:
+        """Adds the policy of a lane: before `add` lists the lane, so that a complete lane has its policy."""
+        policy.save(self._policy(lane))
+        sync(self._policy(lane))
+
+    def copy_policy(self, lane: int, file: Path) -> None:
+        """Adds the policy of a lane from a file."""
+        with replacing(self._policy(lane), lasting=True) as partial:
+            shutil.copyfile(file, partial)
+
+    def _policy(self, lane: int) -> Path:
+        (self.path / POLICIES).mkdir(exist_ok=True)
+        return self.path / POLICIES / f"{lane}.npz"
 
     def seal(self) -> None:
         """Records the checksums of all files of a finished run."""
@@ -165,11 +183,7 @@ class GroupDirectory(Directory):
 
     def warnings(self) -> list[str]:
         """The warnings in the group's log."""
-        try:
-            lines = (self.path / "log.jsonl").read_text().splitlines()
-        except OSError:
-            return []
-        return [json.loads(line)["text"] for line in lines if '"event": "warning"' in line]
+        return [event["text"] for event in read_log(self.path) if event["event"] == "warning"]
 
 
 class RunDirectory(Directory):
@@ -212,10 +226,12 @@ class RunDirectory(Directory):
         return GroupDirectory(self.path / "groups" / f"{number:04d}")
 
     def merge_group(self, group: GroupDirectory) -> None:
-        """Adds the tables and log of a finished group to the run's."""
+        """Adds the tables, policies and log of a finished group to the run's."""
+        for policy in group.path.glob(f"{POLICIES}/*.npz"):
+            self.copy_policy(int(policy.stem), policy)
         self.add(group.tables())
         with open_to_append(self.path / LOG) as log:
-            log.write((group.path / "log.jsonl").read_text())
+            log.write((group.path / LOG).read_text())
         shutil.rmtree(group.path)
 
     def layout(self) -> dict[str, int]:
@@ -237,14 +253,20 @@ class RunDirectory(Directory):
                 f"{f'give {options}' if options else 'restore layout.json'}, or start over with --restart"
             )
 
-    def set_layout(self, layout: dict[str, int]) -> None:
-        """Writes the layout, before anything runs."""
+    def set_layout(self, layout: dict[str, int], set_apart: Collection[int] = ()) -> None:
+        """Writes the layout, before anything runs, and which lanes are in no group."""
         self.check_layout(layout)
         found = self.layout()
         if not found or not found.items() <= layout.items():
             shutil.rmtree(self.path / "groups", ignore_errors=True)
         if found != layout:
-            self.replace("layout.json", layout, lasting=True)
+            self.replace("layout.json", {**layout, SET_APART: sorted(set_apart)}, lasting=True)
+
+    def set_apart(self) -> list[int]:
+        """The lanes that were complete before the first group started, so that none has them."""
+        found = read_json(self.path / "layout.json")
+        lanes = found.get(SET_APART, []) if isinstance(found, dict) else []
+        return [lane for lane in lanes if isinstance(lane, int)] if isinstance(lanes, list) else []
 
     def learners(self) -> dict[str, dict[str, str]]:
         """The learner of each contender, and why it was chosen; not part of the hash."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from remanence.agents.learners import AUTO, LEARNERS
 from remanence.core import backend
@@ -33,6 +34,8 @@ class Execution:
     """learner of deep agents: xla, native (kernels for binary observations, on CPUs), or auto: native where there is one"""
     restart: bool = False
     """move the results of an earlier run aside and start over"""
+    reuse: Path | None = None
+    """another directory of runs, whose finished lanes are taken over as those in --out are"""
     tensorboard: bool = False
     """also write curves for TensorBoard"""
 
@@ -52,6 +55,10 @@ class Execution:
             raise UserError(f"--checkpoint-every must be above 0 seconds; got {self.checkpoint_every:g}")
         if self.on == RAY and self.jobs > 1:
             raise UserError("--jobs is for this machine only: on a Ray cluster, groups are spread over its workers")
+        if self.reuse is not None and not self.reuse.is_dir():
+            raise UserError(f"--reuse: there is no directory '{self.reuse}'")
+        if self.reuse is not None and self.restart:
+            raise UserError("--restart takes no lanes over: leave out --reuse")
         if self.address and self.on != RAY:
             raise UserError("--address needs --on ray")
 

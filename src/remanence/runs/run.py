@@ -20,6 +20,7 @@ from remanence.runs.execution import Execution
 from remanence.runs.executors import devices, run_all, workers
 from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.plan import Plan
+from remanence.runs.reuse import Taken, find_lanes, sources, take
 from remanence.runs.worker import GroupJob, summary_writer
 
 
@@ -52,18 +53,21 @@ def run_missing(
     All that can be refused is refused before anything is written: a refused command changes nothing.
     """
     with disk_errors(directory.path):
-        start = _start(directory, plan, programs, execution)
+        start = _start(directory, plan, programs, auc_metrics, console, execution)
     with disk_errors(directory.path), directory.opened(execution.restart) as crashed:
         if directory.moved_to:
             console.print(f"earlier results are now in {directory.moved_to}; `remanence clean` removes them")
         if crashed:
             console.print(f"{crashed} did not finish: resuming from its last checkpoint")
+        for taken in start.taken if start else ():
+            take(directory, taken)
+            console.print(f"{len(taken.numbers)} lanes are taken over from {taken.source.path}")
         done = set(directory.lanes())
         for name in _finished(programs, done):
             console.print(f"{name}: already done")
         if start is not None:
             directory.set_learners(start.learners)
-            directory.set_layout(start.layout)
+            directory.set_layout(start.layout, start.set_apart)
             learners = {name: one["learner"] for name, one in start.learners.items()}
             jobs = [
                 GroupJob(
@@ -76,7 +80,7 @@ def run_missing(
                     execution.tensorboard,
                     learners[group.lanes[0].contender],
                 )
-                for group in cut(programs, start.layout["lanes_per_group"], plan.lanes_at_once, learners)
+                for group in cut(start.programs, start.layout["lanes_per_group"], plan.lanes_at_once, learners)
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
@@ -87,7 +91,8 @@ def run_missing(
                     _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
 
             started = time.monotonic()
-            run_all(jobs, execution, merge_group, console)
+            if jobs:
+                run_all(jobs, execution, merge_group, console)
             directory.log("finished", seconds=round(time.monotonic() - started, 3))
             missing = {lane.number for lanes in programs for lane in lanes} - set(directory.lanes())
             if missing:
@@ -102,21 +107,46 @@ class _Start(NamedTuple):
 
     learners: dict[str, dict[str, str]]
     layout: dict[str, int]
+    taken: list[Taken]
+    """finished lanes of other runs"""
+    set_apart: set[int]
+    """lanes that are complete before the first group starts: those that are taken over"""
+    programs: list[list[Lane]]
+    """all other lanes, which groups are made of"""
 
 
-def _start(directory: RunDirectory, plan: Plan, programs: Sequence[list[Lane]], execution: Execution) -> _Start | None:
-    """Decides on learners and layout and checks them, without a change of the directory; None if nothing is missing."""
+def _start(
+    directory: RunDirectory,
+    plan: Plan,
+    programs: Sequence[list[Lane]],
+    auc_metrics: Sequence[str] | None,
+    console: Console,
+    execution: Execution,
+) -> _Start | None:
+    """Decides on learners, layout and lanes to take over, and checks them, without a change of the directory; None if nothing
+    is missing."""
     done = set() if execution.restart else set(directory.lanes())
-    if all(lane.number in done for lanes in programs for lane in lanes):
+    missing = [lane for lanes in programs for lane in lanes if lane.number not in done]
+    if not missing:
         return None
     if execution.tensorboard:
         summary_writer()  # raises if it is not installed
+    before = {} if execution.restart else directory.layout()
     learners = _learners({} if execution.restart else directory.learners(), plan, programs, execution.learner)
-    chosen = _lanes_per_group({} if execution.restart else directory.layout(), plan, programs, execution)
-    layout = {"lanes_per_group": chosen, "cores_per_group": devices(execution)}
+    taken: list[Taken] = []
+    if not before and not execution.restart:
+        others = sources(directory, execution.reuse)
+        taken = find_lanes(missing, directory.description, learners, auc_metrics, others, console.print)
+    apart = set(directory.set_apart()) if before else done.union(*(one.numbers.values() for one in taken))
+    left = [[lane for lane in lanes if lane.number not in apart] for lanes in programs]
+    left = [lanes for lanes in left if lanes]
+    layout = {
+        "lanes_per_group": _lanes_per_group(before, plan, left, execution) if left else 1,
+        "cores_per_group": devices(execution),
+    }
     if not execution.restart:
         directory.check_layout(layout)
-    return _Start(learners, layout)
+    return _Start(learners, layout, taken, apart, left)
 
 
 def _lanes_per_group(layout: dict[str, int], plan: Plan, programs: Sequence[list[Lane]], execution: Execution) -> int:

@@ -14,15 +14,19 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from remanence import __version__
 from remanence.agents.learners import XLA
+from remanence.core import backend
 from remanence.core.errors import Stopped, UserError, disk_errors
 from remanence.core.types import Steps
 from remanence.engine.lanes import Batch, Driver, Outcome
 from remanence.results.directory import GroupDirectory
+from remanence.results.log import RESUMED, STARTED
 from remanence.results.schema import curve_rows
 from remanence.runs.checkpoints import Checkpoints, Saved
 from remanence.runs.jobs import Group, Lane
 from remanence.runs.plan import Plan
+from remanence.runs.policies import keeps_policy, policy_of
 from remanence.runs.progress import Advance
 from remanence.runs.rows import tables
 
@@ -102,14 +106,17 @@ class GroupRunner:
     """A running group: its batch of lanes, checkpoints, status and log."""
 
     def __init__(self, job: GroupJob, driver: Driver, warn: Callable[[str], None]) -> None:
+        self.began = time.monotonic(), time.process_time()
         self.job, self.directory = job, job.directory
         self.lanes = job.group.lanes
+        of_run = job.auc_metrics is None  # sweeps keep no policies
         self.batch = Batch(
             driver,
             [lane.hypers for lane in self.lanes],
             [lane.seed for lane in self.lanes],
             job.group.at_once,
             keep_agents=False,
+            keep_policies=[row for row, lane in enumerate(self.lanes) if of_run and keeps_policy(lane, job.plan)],
         )
         self.checkpoints = Checkpoints(self.directory.checkpoints, job.belongs_to)
         self.finished: list[tuple[Lane, Outcome]] = []  # since the last checkpoint
@@ -121,7 +128,13 @@ class GroupRunner:
         self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
         self.saved_at = self.shown_at = self.logged_at = self.started
         self.wait = job.checkpoint_every or CHECKPOINT_EVERY
-        self.directory.log("started" if state is None else "resumed", **self._status())
+        self.directory.log(
+            STARTED if state is None else RESUMED,
+            lanes=[lane.number for lane in self.lanes],
+            cores=backend.cores(),
+            version=__version__,
+            **self._status(),
+        )
         self.scalars = _Scalars(job) if job.tensorboard else None
 
     def keep(self, finished: Mapping[int, Outcome], asked_to_stop: Callable[[], int]) -> None:
@@ -167,6 +180,9 @@ class GroupRunner:
 
     def _write_finished(self) -> None:
         if self.finished:
+            for lane, outcome in self.finished:
+                if outcome.policy is not None and (policy := policy_of(lane, self.job.plan, outcome.policy)):
+                    self.directory.add_policy(lane.number, policy)
             self.directory.add(tables(self.finished, self.job.plan, self.job.auc_metrics))
             self.finished = []
 
@@ -200,6 +216,8 @@ class GroupRunner:
             "of": self.job.windows,
             "step": progress.steps,
             "steps_per_second": round(self.rate(), 1),
+            "wall_seconds": round(time.monotonic() - self.began[0], 3),  # of this process
+            "cpu_seconds": round(time.process_time() - self.began[1], 3),
         }
 
     def rate(self) -> float:

@@ -6,11 +6,14 @@ import errno
 import os
 import pty
 import resource
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,7 +29,9 @@ SMOKE = ("run", "figure2/tabular", "--preset", "smoke", "--contenders", "TD", "-
 SRC = str(Path(backend.__file__).parents[2])
 
 
-def poor(*arguments: str | Path, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+def poor(
+    *arguments: str | Path, prefix: tuple[str, ...] = (), cwd: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A command with nothing but what is given in its environment."""
     return subprocess.run(
         [*prefix, sys.executable, "-m", "remanence", *map(str, arguments)],
@@ -34,6 +39,7 @@ def poor(*arguments: str | Path, prefix: tuple[str, ...] = (), **environment: st
         check=False,
         capture_output=True,
         text=True,
+        cwd=cwd,
     )
 
 
@@ -49,6 +55,64 @@ def test_without_a_home_or_a_name_everything_runs_with_one_notice(tmp_path: Path
     assert done.stderr.count("nothing is cached") == 1
     assert f"the cache '{tmp_path}/file/home/.cache/remanence' cannot be used" in done.stderr
     assert "REMANENCE_CACHE names another directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+STRANGER = 4711  # no user of this machine
+becomes_stranger = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--no-new-privs")
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Path]:
+    """The only directory to which a user without a name, a home and a cache may write."""
+    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+        pytest.skip("only root can become another user")
+    folder = Path(tempfile.mkdtemp(prefix="remanence-stranger-"))  # the directories of pytest are closed to others
+    os.chown(folder, STRANGER, STRANGER)
+    try:
+        if poor("--help", prefix=becomes_stranger).returncode != 0:
+            pytest.skip("another user cannot read this installation")
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def stranger(own: Path, *arguments: str | Path) -> str:
+    """A command of that user, in a directory that is not theirs; gives what it printed. It has one notice to give, not more."""
+    done = poor(*arguments, prefix=becomes_stranger, HOME="/nonexistent", cwd="/")
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stderr.count("nothing is cached") == 1, done.stderr
+    assert "the cache '/nonexistent/.cache/remanence' cannot be used" in done.stderr
+    assert SRC not in done.stderr  # the directory of the sources is not to blame
+    return done.stdout
+
+
+def test_another_user_runs_shows_and_reports_with_nothing_writable(own: Path) -> None:
+    sources = Path(SRC, "remanence")
+    before = {path for path in sources.rglob("*") if path.is_file()}
+    stranger(own, *SMOKE, "--out", own / "runs")
+    (run,) = (own / "runs" / "figure2" / "tabular").iterdir()
+    assert run.stat().st_uid == STRANGER
+    assert "TD" in stranger(own, "show", run)
+    assert "1 experiments: open" in stranger(own, "report", run, "--to", own / "report")
+    assert (own / "report" / "index.html").is_file()
+    assert "theorem" in stranger(own, "theory")
+    assert "as they were written" in stranger(own, "check", run)
+    assert {path for path in sources.rglob("*") if path.is_file()} == before
+
+
+def test_another_user_runs_deep_agents_with_native_kernels(own: Path) -> None:
+    """Kernels cannot be cached, and are compiled for this process alone."""
+    smoke = ("run", "figure5/minatar", "--preset", "smoke", "--contenders", "DQN", "--seeds", "1", "--steps", "200")
+    stranger(own, *smoke, "--learner", "native", "--out", own / "deep")
+
+
+def test_another_users_out_directory_is_blamed(own: Path, tmp_path: Path) -> None:
+    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=becomes_stranger, cwd="/")
+    assert done.returncode == 2
+    assert f"cannot write to '{tmp_path}/runs" in done.stderr
+    assert "choose another --out" in done.stderr
     assert "Traceback" not in done.stderr
 
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from crash import MAZE, SWAP, everything, same
-from remanence.agents.configs import PTQ, Q
+from remanence.agents.configs import PTQ
 from remanence.core.types import Episodes
 from remanence.results import Results, load
 from remanence.results.store import find_runs
@@ -46,7 +46,6 @@ PLAN = Plan(
     stream=Stream(SWAP, cyclic(2, 4), Episodes(EPISODES // 4), boundaries_known=False),
     contenders={
         "PT-Q": Contender(PTQ(permanent_lr=0.1, transient_lr=0.3, decay=0.5, consolidate_every=Episodes(7))),
-        "Q": Contender(Q(lr=0.2)),
     },
     probe=everything,
     round_steps=4,
@@ -61,7 +60,7 @@ def small_steps() -> None:
     def make_driver(plan: Plan, config: Any, learner: str) -> Any:
         if config not in made:
             made[config] = jobs.make_driver(plan, config, learner)
-            made[config].rounds_per_chunk = 20
+            made[config].rounds_per_chunk = 400
         return made[config]
 
     executors.make_driver = make_driver
@@ -71,7 +70,7 @@ def run(out: Path) -> Results:
     small_steps()
     console = messages()
     console.quiet = True
-    return execute(NAME, "test", PLAN, SEEDS, out, console, Execution(checkpoint_every=1e-9))
+    return execute(NAME, "test", PLAN, SEEDS, out, console, Execution(checkpoint_every=1e-9, lanes_per_group=1))
 
 
 def die_at(number: int, out: Path, report: Callable[[int], None]) -> None:
@@ -110,6 +109,8 @@ def _below(path: str | Path, start: int | None, out: Path) -> bool:
 def serve() -> None:
     """Reads lines "n DIRECTORY"; for each, forks a run that dies at its n-th event; answers how many events it came to, and how it
     ended."""
+    import orbax.checkpoint  # noqa: F401  slow, and imported by every run
+
     for line in sys.stdin:
         number, out = line.rstrip("\n").split(" ", 1)
         told, tells = os.pipe()

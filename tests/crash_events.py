@@ -191,7 +191,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         total, kills, different = torment(Path(folder), lambda total: range(1, total + 1))
     seconds = time.monotonic() - began
-    print(f"{total} file-system events, {kills} kills: {kills - different} bit-identical, {different} not; {seconds:.0f} s")
+    print(
+        f"{total} file-system events, {kills} kills: {kills - different} bit-identical, {different} not; {seconds:.0f} s"
+    )
     sys.exit(1 if different or kills < FEWEST else 0)
 
 

@@ -357,7 +357,9 @@ def _driver(
     try:
         check_hypers(hypers)
         agent = choose_learner(config.build(spec), name=name).agent
-        life_config = LifeConfig(agent, world, schedule.stream, _probe(schedule, agent, getattr(config, "frames", 1)), window=window)
+        life_config = LifeConfig(
+            agent, world, schedule.stream, _probe(schedule, agent, getattr(config, "frames", 1)), window=window
+        )
         driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
@@ -405,7 +407,15 @@ def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> 
 
 
 def _lane_row(
-    lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any, failed: str, absurd: float
+    lane: int,
+    contender: str,
+    seed: int,
+    hypers: Any,
+    outcome: Outcome,
+    row: int,
+    weights: Any,
+    failed: str,
+    absurd: float,
 ) -> dict:
     """One row of `lanes`. Values above `absurd`, with room for those of a network that has learned nothing, have diverged."""
     numbers = [*jax.tree.leaves(weights), *(values[row] for values in outcome.record.values())]

@@ -219,7 +219,10 @@ class Switches:
             raise UserError(f"values must be a list of values; got {self.values!r:.40}")
         if self.change is not None:
             _check_function("change", self.change)
-        for name, flag in (("boundaries_known", self.boundaries_known), ("truncate_on_switch", self.truncate_on_switch)):
+        for name, flag in (
+            ("boundaries_known", self.boundaries_known),
+            ("truncate_on_switch", self.truncate_on_switch),
+        ):
             if not isinstance(flag, bool | np.bool_) and (name == "boundaries_known" or flag is not None):
                 raise UserError(f"{name} must be True or False; got {flag!r:.40}")
         if self.segments is not None and not (_is_integer(self.segments) and self.segments <= MAX_SEGMENTS):
@@ -299,7 +302,9 @@ def _check(duration: Duration) -> None:
 
 
 def _is_list(value: Any) -> bool:
-    return (isinstance(value, Sequence) and not isinstance(value, str | bytes)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+    return (isinstance(value, Sequence) and not isinstance(value, str | bytes)) or (
+        isinstance(value, np.ndarray) and value.ndim > 0
+    )
 
 
 def _is_integer(value: Any) -> bool:

@@ -38,17 +38,92 @@ NUMBERS = (
     *("9" * 400, "0x10", "1_0", "１", "true", "None", "[]", "1 2", "1,2", "+1", "1e0", "\t3"),
 )
 TEXTS = (
-    *("", " ", "nosuch", "figure2", "FIGURE2/TABULAR", "../nosuch", "/dev/null", "/dev/null/x", "/proc/nosuch", "a" * 5000),
-    *("é☃", "\x1b[31m", "\x00", "\ud800", "‮abc", "a\nb", "</script><script>", "*", "%s%n", "$(touch canary)", "--", "-"),
+    *(
+        "",
+        " ",
+        "nosuch",
+        "figure2",
+        "FIGURE2/TABULAR",
+        "../nosuch",
+        "/dev/null",
+        "/dev/null/x",
+        "/proc/nosuch",
+        "a" * 5000,
+    ),
+    *(
+        "é☃",
+        "\x1b[31m",
+        "\x00",
+        "\ud800",
+        "‮abc",
+        "a\nb",
+        "</script><script>",
+        "*",
+        "%s%n",
+        "$(touch canary)",
+        "--",
+        "-",
+    ),
     *("@mrp.json", "mrp.json", "kept", "kept/run/lanes.parquet", "link", "link/x", "syntax.py", "raises.py"),
-    *("binary.py", "empty.py", "folder.py", "empty.py:", "empty.py:X", "nosuch.py", "raises.py:EXPERIMENT", ":", "kept:x"),
+    *(
+        "binary.py",
+        "empty.py",
+        "folder.py",
+        "empty.py:",
+        "empty.py:X",
+        "nosuch.py",
+        "raises.py:EXPERIMENT",
+        ":",
+        "kept:x",
+    ),
 )
 CHANGES = (
-    *("TD.lr", "TD.lr=", "=1", ".=", "TD.=1", ".lr=1", "TD.lr=nan", "TD.lr=-1", "TD.lr=1e400", "TD.lr='a'", "TD.lr=None"),
-    *("TD.nosuch=1", "XX.lr=1", "TD.lr=[", "TD.lr=__import__('os')", "TD.lr=1,nan", "TD.lr=,", "TD.lr=1,1", "TD.lr=True"),
-    *("TD.features=1", "TD.reset=maybe", "TD.lr=" + "9" * 400, "TD.lr=" + "(" * 300, "é.é=é", "TD.lr=1=2", "TD.lr=\x00"),
+    *(
+        "TD.lr",
+        "TD.lr=",
+        "=1",
+        ".=",
+        "TD.=1",
+        ".lr=1",
+        "TD.lr=nan",
+        "TD.lr=-1",
+        "TD.lr=1e400",
+        "TD.lr='a'",
+        "TD.lr=None",
+    ),
+    *(
+        "TD.nosuch=1",
+        "XX.lr=1",
+        "TD.lr=[",
+        "TD.lr=__import__('os')",
+        "TD.lr=1,nan",
+        "TD.lr=,",
+        "TD.lr=1,1",
+        "TD.lr=True",
+    ),
+    *(
+        "TD.features=1",
+        "TD.reset=maybe",
+        "TD.lr=" + "9" * 400,
+        "TD.lr=" + "(" * 300,
+        "é.é=é",
+        "TD.lr=1=2",
+        "TD.lr=\x00",
+    ),
 )
-OPTIONS = ("--nosuch", "--seed", "--jobs", "--on", "--address", "--json", "--help", "--restart", "-x", "--seeds=", "--=1")
+OPTIONS = (
+    "--nosuch",
+    "--seed",
+    "--jobs",
+    "--on",
+    "--address",
+    "--json",
+    "--help",
+    "--restart",
+    "-x",
+    "--seeds=",
+    "--=1",
+)
 NUMERIC = (
     *("--seeds", "--segments", "--segment-length", "--steps", "--lanes-per-group", "--checkpoint-every", "--jobs"),
     *("--tuning-seeds", "--tuning-from", "--cores-per-group"),
@@ -125,7 +200,9 @@ def _replace_value(tokens: list[str], at: int, rng: random.Random) -> None:
 
 def _misspelt(token: str, rng: random.Random) -> str:
     at = rng.randrange(len(token)) if token else 0
-    return rng.choice((token[:at] + token[at + 1 :], token[:at] + token[at : at + 1] * 2 + token[at + 1 :], token.upper()))
+    return rng.choice(
+        (token[:at] + token[at + 1 :], token[:at] + token[at : at + 1] * 2 + token[at + 1 :], token.upper())
+    )
 
 
 def _otherwise(tokens: list[str], here: Path) -> str:
@@ -149,5 +226,3 @@ def _otherwise(tokens: list[str], here: Path) -> str:
         if wrong := {name: (value, did[name]) for name, value in asked.items() if int(value) != did[name]}:
             return f"asked and done: {wrong}"
     return ""
-
-

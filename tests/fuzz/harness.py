@@ -21,7 +21,7 @@ from remanence.cli import main
 from remanence.core.errors import UserError
 
 SAMPLES = Path(__file__).parents[1] / "data" / "runs"
-SECONDS = 120  # after which a try counts as hanging
+SECONDS = 600  # after which a try counts as hanging
 REFUSED, ACCEPTED = "refused", "accepted"
 TRACEBACK, SILENT, CODE = "traceback", "silent change", "code"
 DEFECTS = (TRACEBACK, SILENT, CODE)

@@ -43,7 +43,9 @@ def _mutant(original: Path, number: int, rng: random.Random, canary: Path) -> tu
     arrays = read_arrays(original, 2**30)
     if number % 3 == 1:
         return mutated_npz(arrays, rng, canary), False
-    about = mutated_json(json.loads(str(arrays.pop(ABOUT))), rng, (*JSON_VALUES, 2, 3, 10**6, 2**31, "DQN", "int32", 0.9))
+    about = mutated_json(
+        json.loads(str(arrays.pop(ABOUT))), rng, (*JSON_VALUES, 2, 3, 10**6, 2**31, "DQN", "int32", 0.9)
+    )
     saved = io.BytesIO()
     np.savez(saved, **{ABOUT: np.array(json.dumps(about)), **arrays})
     return saved.getvalue(), False
@@ -73,4 +75,3 @@ def _difference(again: Path, before: Path) -> str:
         return f"in the file, and as it was read: {wrong}"
     same = one.keys() == other.keys() and all(np.array_equal(one[name], other[name]) for name in one)
     return "" if same else "other weights"
-

@@ -232,7 +232,9 @@ def test_an_agent_that_cannot_be_described_is_refused_before_it_lives() -> None:
 def test_values_beyond_what_rewards_allow_are_named(discount: float, steps: int, tmp_path: Path) -> None:
     """Finite all the same: a step size of 3 doubles the error at every visit."""
     sound, absurd = remanence.Q(lr=0.5), remanence.Q(lr=3.0)
-    with pytest.warns(UserWarning, match=r"absurd diverged in 2 of 2 seeds \(0, 1\): left out of averages; try smaller"):
+    with pytest.warns(
+        UserWarning, match=r"absurd diverged in 2 of 2 seeds \(0, 1\): left out of averages; try smaller"
+    ):
         found = quiet({"sound": sound, "absurd": absurd}, Corridor, steps, seeds=2, discount=discount)
     largest = np.abs(found.policy("absurd").values(np.arange(3, 9))["value"]).max()
     assert np.isfinite(largest)

@@ -9,6 +9,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -59,19 +60,33 @@ def test_without_a_home_or_a_name_everything_runs_with_one_notice(tmp_path: Path
 
 
 STRANGER = 4711  # no user of this machine
-becomes_stranger = ("setpriv", f"--reuid={STRANGER}", f"--regid={STRANGER}", "--clear-groups", "--no-new-privs")
+
+
+def becoming(user: int, stash: Path) -> tuple[str, ...]:
+    """Runs a command as another user. In its namespace they can read this installation, even if it is below a closed home."""
+    needed = [path for path in dict.fromkeys(map(Path, (sys.base_prefix, sys.prefix, SRC))) if _closed(path)]
+    lines = [f"mkdir -p {stash}/{n}; mount --bind {path} {stash}/{n}" for n, path in enumerate(needed)]
+    lines += [f"mount -t tmpfs -o mode=755 tmpfs {top}" for top in dict.fromkeys(map(_closed, needed))]
+    lines += [f"mkdir -p {path}; mount --bind {stash}/{n} {path}" for n, path in enumerate(needed)]
+    lines.append(f'exec setpriv --reuid={user} --regid={user} --clear-groups --no-new-privs "$@"')
+    return ("unshare", "--mount", "sh", "-ec", "\n".join(lines), "sh")
+
+
+def _closed(path: Path) -> Path | None:
+    """The uppermost directory on the way to a path that others cannot enter."""
+    return next((top for top in reversed((path, *path.parents)) if not top.stat().st_mode & stat.S_IXOTH), None)
 
 
 @pytest.fixture(scope="module")
 def own() -> Iterator[Path]:
     """The only directory to which a user without a name, a home and a cache may write."""
-    if os.geteuid() != 0 or shutil.which("setpriv") is None:
+    if os.geteuid() != 0:
         pytest.skip("only root can become another user")
     folder = Path(tempfile.mkdtemp(prefix="remanence-stranger-"))  # the directories of pytest are closed to others
     os.chown(folder, STRANGER, STRANGER)
     try:
-        if poor("--help", prefix=becomes_stranger).returncode != 0:
-            pytest.skip("another user cannot read this installation")
+        if subprocess.run([*becoming(STRANGER, folder / "stash"), "true"], check=False).returncode != 0:
+            pytest.skip("this machine does not let a test become another user")
         yield folder
     finally:
         shutil.rmtree(folder)
@@ -79,7 +94,7 @@ def own() -> Iterator[Path]:
 
 def stranger(own: Path, *arguments: str | Path) -> str:
     """A command of that user, in a directory that is not theirs; gives what it printed. It has one notice to give, not more."""
-    done = poor(*arguments, prefix=becomes_stranger, HOME="/nonexistent", cwd="/")
+    done = poor(*arguments, prefix=becoming(STRANGER, own / "stash"), HOME="/nonexistent", cwd="/")
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert done.stderr.count("nothing is cached") == 1, done.stderr
@@ -109,8 +124,8 @@ def test_another_user_runs_deep_agents_with_native_kernels(own: Path) -> None:
 
 
 def test_another_users_out_directory_is_blamed(own: Path, tmp_path: Path) -> None:
-    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=becomes_stranger, cwd="/")
-    assert done.returncode == 2
+    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=becoming(STRANGER, own / "stash"), cwd="/")
+    assert done.returncode == 2, done.stderr
     assert f"cannot write to '{tmp_path}/runs" in done.stderr
     assert "choose another --out" in done.stderr
     assert "Traceback" not in done.stderr

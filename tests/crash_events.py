@@ -120,7 +120,7 @@ def serve() -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             code = 1
             try:
-                die_at(int(number), Path(out), lambda _: os.write(tells, b"."))
+                die_at(int(number), Path(out), lambda _, tells=tells: os.write(tells, b"."))
                 run(Path(out))
                 code = 0
             finally:

@@ -357,9 +357,8 @@ def _driver(
     try:
         check_hypers(hypers)
         agent = choose_learner(config.build(spec), name=name).agent
-        life_config = LifeConfig(
-            agent, world, schedule.stream, _probe(schedule, agent, getattr(config, "frames", 1)), window=window
-        )
+        probe = _probe(schedule, agent, getattr(config, "frames", 1))
+        life_config = LifeConfig(agent, world, schedule.stream, probe, window=window)
         driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error

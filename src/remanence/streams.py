@@ -302,9 +302,9 @@ def _check(duration: Duration) -> None:
 
 
 def _is_list(value: Any) -> bool:
-    return (isinstance(value, Sequence) and not isinstance(value, str | bytes)) or (
-        isinstance(value, np.ndarray) and value.ndim > 0
-    )
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _is_integer(value: Any) -> bool:

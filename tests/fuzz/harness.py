@@ -112,7 +112,7 @@ def attempt(work: Callable[[], Any]) -> Answer:
 
 @contextlib.contextmanager
 def _in_time() -> Iterator[None]:
-    def end(number: int, frame: FrameType | None) -> None:
+    def end(_number: int, _frame: FrameType | None) -> None:
         raise Hangs(f"more than {SECONDS} s")
 
     before = signal.signal(signal.SIGALRM, end)

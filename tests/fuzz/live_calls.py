@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import random
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def fuzz(tries: int, rng: random.Random, place: Path) -> Tally:
     tally = Tally("calls of live", place / "canary")
     for number in range(tries):
         label, call, asked = _mutant(number, rng)
-        answer = attempt(lambda: _used(call(), rng, place / f"saved{number}"))
+        answer = attempt(partial(_used, call, rng, place / f"saved{number}"))
         silent = _otherwise(answer.value, asked) if answer.kind == ACCEPTED else ""
         tally.add(label, Answer(answer.kind, answer.said), silent)
     return tally
@@ -179,8 +180,9 @@ def _call(asked: dict[str, Any]) -> LiveResults:
     return remanence.live(asked["agents"], asked["env"], asked["stream"], progress=False, **options)
 
 
-def _used(results: LiveResults, rng: random.Random, place: Path) -> LiveResults:
+def _used(call: Callable[[], LiveResults], rng: random.Random, place: Path) -> LiveResults:
     """What users do with results, now and then with an argument that cannot be meant."""
+    results = call()
     contender = results.contenders[0]
     match rng.randrange(4):
         case 0:

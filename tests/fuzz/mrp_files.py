@@ -33,7 +33,7 @@ def fuzz(tries: int, rng: random.Random, place: Path) -> Tally:
         path = place / file
         path.write_bytes(content)
         answer = command("theory", "--mrp", path, "--json")
-        tally.add((file, content), answer, _silent(answer, content, loaded))
+        tally.add((file, content), answer, _silent(answer, loaded))
         path.unlink()
     return tally
 
@@ -56,7 +56,7 @@ def _mutant(process: dict[str, Any], number: int, rng: random.Random, canary: Pa
     return name, json.dumps(mutated_json(process, rng, NUMBERS)).encode("utf-8", "surrogatepass"), None
 
 
-def _silent(answer: Answer, content: bytes, intact: dict[str, Any] | None) -> str:
+def _silent(answer: Answer, intact: dict[str, Any] | None) -> str:
     """A damaged copy of `intact` must not be read as other numbers; text is no number."""
     if answer.kind != ACCEPTED:
         return ""

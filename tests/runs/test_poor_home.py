@@ -35,7 +35,7 @@ def poor(
 ) -> subprocess.CompletedProcess[str]:
     """A command with nothing but what is given in its environment."""
     return subprocess.run(
-        [*prefix, sys.executable, "-m", "remanence", *map(str, arguments)],
+        [*prefix, sys.executable, *map(str, arguments)],
         env={"PYTHONPATH": SRC, "PATH": os.environ["PATH"], **environment},
         check=False,
         capture_output=True,
@@ -51,7 +51,9 @@ can_map_users = subprocess.run(["unshare", "--user", "--map-user=4711", "true"],
 def test_without_a_home_or_a_name_everything_runs_with_one_notice(tmp_path: Path) -> None:
     (tmp_path / "file").touch()  # a home that cannot be made, whoever we are
     other = ("unshare", "--user", "--map-user=4711")  # a user without an entry in passwd
-    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=other, HOME=str(tmp_path / "file" / "home"))
+    done = poor(
+        "-m", "remanence", *SMOKE, "--out", tmp_path / "runs", prefix=other, HOME=str(tmp_path / "file" / "home")
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("nothing is cached") == 1
     assert f"the cache '{tmp_path}/file/home/.cache/remanence' cannot be used" in done.stderr
@@ -92,10 +94,11 @@ def own() -> Iterator[Path]:
         shutil.rmtree(folder)
 
 
-def stranger(own: Path, *arguments: str | Path) -> str:
-    """A command of that user, in a directory that is not theirs; gives what it printed. It has one notice to give, not more."""
-    done = poor(*arguments, prefix=becoming(STRANGER, own / "stash"), HOME="/nonexistent", cwd="/")
-    assert done.returncode == 0, done.stderr
+def stranger(own: Path, *commands: tuple[str | Path, ...]) -> str:
+    """Commands of that user in one process, in a directory that is not theirs; gives what they printed. They have one notice."""
+    code = f"from remanence.cli import main; print([main(one) for one in {[list(map(str, one)) for one in commands]}])"
+    done = poor("-c", code, prefix=becoming(STRANGER, own / "stash"), HOME="/nonexistent", cwd="/")
+    assert done.stdout.endswith(f"{[0] * len(commands)}\n"), done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     assert done.stderr.count("nothing is cached") == 1, done.stderr
     assert "the cache '/nonexistent/.cache/remanence' cannot be used" in done.stderr
@@ -106,25 +109,30 @@ def stranger(own: Path, *arguments: str | Path) -> str:
 def test_another_user_runs_shows_and_reports_with_nothing_writable(own: Path) -> None:
     sources = Path(SRC, "remanence")
     before = {path for path in sources.rglob("*") if path.is_file()}
-    stranger(own, *SMOKE, "--out", own / "runs")
-    (run,) = (own / "runs" / "figure2" / "tabular").iterdir()
-    assert run.stat().st_uid == STRANGER
-    assert "TD" in stranger(own, "show", run)
-    assert "1 experiments: open" in stranger(own, "report", run, "--to", own / "report")
+    said = stranger(
+        own,
+        (*SMOKE, "--out", own / "runs"),
+        ("show", "figure2/tabular", "--out", own / "runs"),
+        ("report", "figure2/tabular", "--out", own / "runs", "--to", own / "report"),
+        ("theory",),
+    )
+    assert "1 experiments: open" in said
+    assert "theorem" in said
+    assert all(path.stat().st_uid == STRANGER for path in (own / "runs").rglob("*"))
     assert (own / "report" / "index.html").is_file()
-    assert "theorem" in stranger(own, "theory")
-    assert "as they were written" in stranger(own, "check", run)
     assert {path for path in sources.rglob("*") if path.is_file()} == before
 
 
 def test_another_user_runs_deep_agents_with_native_kernels(own: Path) -> None:
     """Kernels cannot be cached, and are compiled for this process alone."""
     smoke = ("run", "figure5/minatar", "--preset", "smoke", "--contenders", "DQN", "--seeds", "1", "--steps", "200")
-    stranger(own, *smoke, "--learner", "native", "--out", own / "deep")
+    stranger(own, (*smoke, "--learner", "native", "--out", own / "deep"))
 
 
 def test_another_users_out_directory_is_blamed(own: Path, tmp_path: Path) -> None:
-    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=becoming(STRANGER, own / "stash"), cwd="/")
+    done = poor(
+        "-m", "remanence", *SMOKE, "--out", tmp_path / "runs", prefix=becoming(STRANGER, own / "stash"), cwd="/"
+    )
     assert done.returncode == 2, done.stderr
     assert f"cannot write to '{tmp_path}/runs" in done.stderr
     assert "choose another --out" in done.stderr
@@ -163,7 +171,7 @@ def test_a_cache_that_others_can_write_is_not_used(
 
 
 def test_a_character_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:
-    done = poor("list", REMANENCE_CACHE=str(tmp_path), PYTHONIOENCODING="ascii")
+    done = poor("-m", "remanence", "list", REMANENCE_CACHE=str(tmp_path), PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "agents ? " in done.stdout
 

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 
-.PHONY: run test crash-test check check-fast lint unit types style docs docs-pictures docs-results lock clean
+.PHONY: run test fuzz crash-test check check-fast lint unit types style docs docs-pictures docs-results lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,7 +27,11 @@ run: $(READY)  ## every experiment that is part of the main job, at full scale, 
 test: $(READY)  ## the whole test suite
 	$(BIN)/python -m pytest --numprocesses 2 --durations 12
 
-crash-test: $(READY)  ## a small deep run, killed a hundred times: some minutes
+fuzz: $(READY)  ## about 1300 mutated commands, calls and files, with a fixed seed: some minutes
+	PYTHONPATH=tests $(BIN)/python -m fuzz
+
+crash-test: $(READY)  ## a small run killed at each of its file-system events, a deep one a hundred times: some minutes
+	$(BIN)/python tests/crash_events.py
 	$(BIN)/python tests/crash.py torment --kills 100
 
 style: $(READY)

@@ -25,8 +25,8 @@ from remanence.core.errors import UserError, unknown
 from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
-from remanence.engine.life import LifeConfig, ProbeInput, first_reset_key
-from remanence.engine.probes import episode_curves
+from remanence.engine.life import LifeConfig, Probe, ProbeInput, first_reset_key
+from remanence.engine.probes import episode_curves, magnitudes
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
 from remanence.gym.hosted import GymnasiumWorld, env_pool, env_seed, register_pool
@@ -40,6 +40,7 @@ from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
 from remanence.runs.jobs import COPIES, MAX_SEEDS, SHARE_OF_MEMORY
 from remanence.runs.progress import messages, track
+from remanence.runs.rows import MARGIN, divergence, largest_value
 from remanence.streams import Drift, Schedule, Stationary, Switches
 
 if TYPE_CHECKING:
@@ -164,12 +165,16 @@ def live(
             hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             failed = _failed(name, workers, numbers)
+            absurd = MARGIN * largest_value(workers.largest_reward, discount, int(outcome.steps.max()))
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
-                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state, failed.get(seed, "")))
+                lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state, failed.get(seed, ""), absurd))
                 curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
+            diverged = [row["seed"] for row in lanes[-len(numbers) :] if row["diverged"] and not row["failed"]]
+            if diverged:
+                warnings.warn(divergence(name, diverged, len(numbers)), stacklevel=2)
     return LiveResults(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )
@@ -352,7 +357,8 @@ def _driver(
     try:
         check_hypers(hypers)
         agent = choose_learner(config.build(spec), name=name).agent
-        life_config = LifeConfig(agent, world, schedule.stream, _probe(schedule), window=window)
+        probe = _probe(schedule, agent, getattr(config, "frames", 1))
+        life_config = LifeConfig(agent, world, schedule.stream, probe, window=window)
         driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
@@ -376,12 +382,13 @@ def _round_steps(life_config: LifeConfig) -> int:
     return exact if exact >= USUAL_ROUND // 2 else -(-life_config.window // rounds)
 
 
-def _probe(schedule: Schedule) -> Callable[[ProbeInput], dict[str, Any]]:
+def _probe(schedule: Schedule, agent: Agent, frames: int) -> Probe:
     """What is recorded in each window."""
+    sizes = magnitudes(agent, frames)
 
     def measure(probe_input: ProbeInput) -> dict[str, Any]:
         task = {"task": probe_input.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
-        return {**episode_curves(probe_input), **task}
+        return {**episode_curves(probe_input), **task, **sizes(probe_input)}
 
     return measure
 
@@ -399,11 +406,21 @@ def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> 
 
 
 def _lane_row(
-    lane: int, contender: str, seed: int, hypers: Any, outcome: Outcome, row: int, weights: Any, failed: str
+    lane: int,
+    contender: str,
+    seed: int,
+    hypers: Any,
+    outcome: Outcome,
+    row: int,
+    weights: Any,
+    failed: str,
+    absurd: float,
 ) -> dict:
-    """One row of `lanes`."""
+    """One row of `lanes`. Values above `absurd`, with room for those of a network that has learned nothing, have diverged."""
     numbers = [*jax.tree.leaves(weights), *(values[row] for values in outcome.record.values())]
     finite = all(np.isfinite(leaf).all() for leaf in numbers if leaf.dtype.kind == "f")
+    value, scale = outcome.record["largest_value"][row], outcome.record["largest_input"][row]
+    sound = finite and bool((value <= absurd + MARGIN * scale).all())
     return {
         "lane": lane,
         "contender": contender,
@@ -412,7 +429,7 @@ def _lane_row(
         "steps": int(outcome.steps[row]),
         "samples_dropped": int(outcome.samples_dropped[row]),
         "failed": failed,
-        "diverged": not finite or bool(failed),
+        "diverged": not sound or bool(failed),
         "version": __version__,
     }
 

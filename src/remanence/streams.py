@@ -7,7 +7,7 @@ changes; each compiles to a `Schedule`: a stream, and how to change the environm
 from __future__ import annotations
 
 import dataclasses
-import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +23,7 @@ from remanence.core.types import Duration, Episodes, Key, Steps, Task
 
 Change: TypeAlias = Callable[[Any, Any], None]  # (environment, value): sets a parameter of the environment
 CYCLIC, RANDOM = "cyclic", "random"
+MAX_SEGMENTS = 1_000_000  # of a stream for Gymnasium environments
 
 
 @dataclass(frozen=True)
@@ -174,8 +175,10 @@ class Drift:
     path: Callable[[float], float] = float
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.start) and math.isfinite(self.end)):
-            raise UserError(f"a parameter cannot drift from {self.start} to {self.end}")
+        if not (_is_number(self.start) and _is_number(self.end)):
+            raise UserError(f"a parameter cannot drift from {self.start!r:.40} to {self.end!r:.40}")
+        _check_function("change", self.change)
+        _check_function("path", self.path)
 
     def schedule(self, environments: Sequence[str]) -> Schedule:
         _only_one(environments)
@@ -183,6 +186,8 @@ class Drift:
 
         def value(time: int) -> float:
             share = self.path(min(time / max(duration.count - 1, 1), 1.0))
+            if not _is_number(share):
+                raise UserError(f"path must return a number between 0 and 1; it returned {share!r:.40}")
             return self.start + share * (self.end - self.start)
 
         return Schedule(_numbered(1, (0,), duration), tuple(environments), change=self.change, value=value)
@@ -210,6 +215,18 @@ class Switches:
     """whether a switch truncates the episode; default: only a switch to another environment does"""
 
     def __post_init__(self) -> None:
+        if not _is_list(self.values):
+            raise UserError(f"values must be a list of values; got {self.values!r:.40}")
+        if self.change is not None:
+            _check_function("change", self.change)
+        for name, flag in (
+            ("boundaries_known", self.boundaries_known),
+            ("truncate_on_switch", self.truncate_on_switch),
+        ):
+            if not isinstance(flag, bool | np.bool_) and (name == "boundaries_known" or flag is not None):
+                raise UserError(f"{name} must be True or False; got {flag!r:.40}")
+        if self.segments is not None and not (_is_integer(self.segments) and self.segments <= MAX_SEGMENTS):
+            raise UserError(f"segments must be an integer, at most {MAX_SEGMENTS:,}; got {self.segments!r:.40}")
         if (self.change is None) != (not len(self.values)):
             raise UserError("to switch a parameter give both: change, a function (env, value), and values")
 
@@ -238,6 +255,8 @@ class Switches:
 
     def _order(self, tasks: int) -> tuple[int, ...]:
         if not isinstance(self.order, str):
+            if not _is_list(self.order) or not all(map(_is_integer, self.order)):
+                raise UserError(f"order must be cyclic, random or a list of tasks, as integers; got {self.order!r:.40}")
             order = tuple(int(task) for task in self.order)
             strange = [task for task in order if not 0 <= task < tasks]
             if strange:
@@ -277,9 +296,30 @@ def _duration(steps: int | None, episodes: int | None) -> Duration:
 
 
 def _check(duration: Duration) -> None:
-    if isinstance(duration.count, bool) or not isinstance(duration.count, int | np.integer) or duration.count < 1:
+    if not _is_integer(duration.count) or duration.count < 1:
         unit = type(duration).__name__.lower()
-        raise UserError(f"the number of {unit} must be an integer, at least 1; got {duration.count!r}")
+        raise UserError(f"the number of {unit} must be an integer, at least 1; got {duration.count!r:.40}")
+
+
+def _is_list(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
+    is_real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    return is_real and abs(value) <= sys.float_info.max
+
+
+def _check_function(name: str, function: Any) -> None:
+    if not callable(function):
+        raise UserError(f"{name} must be a function; got {function!r:.40}")
 
 
 def _only_one(environments: Sequence[str]) -> None:

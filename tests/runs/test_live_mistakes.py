@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -225,3 +226,36 @@ def test_an_agent_that_cannot_be_described_is_refused_before_it_lives() -> None:
     with pytest.raises(UserError, match="a configuration holds numbers"):
         quiet(notebook(10, acts=lambda _: jnp.int32(thing is None)), Script, 10)
     assert [env.at for env in Script.made] == [0]  # the one that was looked at
+
+
+@pytest.mark.parametrize(("discount", "steps"), [(0.9, 400), (1.0, 100)])
+def test_values_beyond_what_rewards_allow_are_named(discount: float, steps: int, tmp_path: Path) -> None:
+    """Finite all the same: a step size of 3 doubles the error at every visit."""
+    sound, absurd = remanence.Q(lr=0.5), remanence.Q(lr=3.0)
+    with pytest.warns(
+        UserWarning, match=r"absurd diverged in 2 of 2 seeds \(0, 1\): left out of averages; try smaller"
+    ):
+        found = quiet({"sound": sound, "absurd": absurd}, Corridor, steps, seeds=2, discount=discount)
+    largest = np.abs(found.policy("absurd").values(np.arange(3, 9))["value"]).max()
+    assert np.isfinite(largest)
+    assert largest > 1e4
+    assert (found.diverged("sound"), found.diverged("absurd")) == ([], [0, 1])
+    again = remanence.load_results(found.save(tmp_path / "run"))
+    assert again.diverged("absurd") == [0, 1]
+    again.plot()
+
+
+def test_networks_with_large_inputs_have_not_diverged() -> None:
+    """Values of a network that has learned nothing are of the order of its inputs."""
+
+    class Far(Corridor):
+        def __init__(self) -> None:
+            super().__init__("float picture")
+            self.observation_space = spaces.Box(-1e5, 1e5, (2,), np.float32)
+
+        def _see(self) -> np.ndarray:
+            return np.array([1e5, -1e5 + self.cell], np.float32)
+
+    found = quiet(remanence.DQN(hidden=(8,), replay=50, batch=4, lr=1e-9), Far, 40, window=10)
+    assert np.abs(found.policy("DQN").values(np.array([1e5, -1e5], np.float32))["value"]).max() > 1e4
+    assert found.diverged("DQN") == []

@@ -6,11 +6,15 @@ import errno
 import os
 import pty
 import resource
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +30,17 @@ SMOKE = ("run", "figure2/tabular", "--preset", "smoke", "--contenders", "TD", "-
 SRC = str(Path(backend.__file__).parents[2])
 
 
-def poor(*arguments: str | Path, prefix: tuple[str, ...] = (), **environment: str) -> subprocess.CompletedProcess[str]:
+def poor(
+    *arguments: str | Path, prefix: tuple[str, ...] = (), cwd: str | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """A command with nothing but what is given in its environment."""
     return subprocess.run(
-        [*prefix, sys.executable, "-m", "remanence", *map(str, arguments)],
+        [*prefix, sys.executable, *map(str, arguments)],
         env={"PYTHONPATH": SRC, "PATH": os.environ["PATH"], **environment},
         check=False,
         capture_output=True,
         text=True,
+        cwd=cwd,
     )
 
 
@@ -44,11 +51,91 @@ can_map_users = subprocess.run(["unshare", "--user", "--map-user=4711", "true"],
 def test_without_a_home_or_a_name_everything_runs_with_one_notice(tmp_path: Path) -> None:
     (tmp_path / "file").touch()  # a home that cannot be made, whoever we are
     other = ("unshare", "--user", "--map-user=4711")  # a user without an entry in passwd
-    done = poor(*SMOKE, "--out", tmp_path / "runs", prefix=other, HOME=str(tmp_path / "file" / "home"))
+    done = poor(
+        "-m", "remanence", *SMOKE, "--out", tmp_path / "runs", prefix=other, HOME=str(tmp_path / "file" / "home")
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("nothing is cached") == 1
     assert f"the cache '{tmp_path}/file/home/.cache/remanence' cannot be used" in done.stderr
     assert "REMANENCE_CACHE names another directory" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+STRANGER = 4711  # no user of this machine
+
+
+def becoming(user: int, stash: Path) -> tuple[str, ...]:
+    """Runs a command as another user. In its namespace they can read this installation, even if it is below a closed home."""
+    needed = [path for path in dict.fromkeys(map(Path, (sys.base_prefix, sys.prefix, SRC))) if _closed(path)]
+    lines = [f"mkdir -p {stash}/{n}; mount --bind {path} {stash}/{n}" for n, path in enumerate(needed)]
+    lines += [f"mount -t tmpfs -o mode=755 tmpfs {top}" for top in dict.fromkeys(map(_closed, needed))]
+    lines += [f"mkdir -p {path}; mount --bind {stash}/{n} {path}" for n, path in enumerate(needed)]
+    lines.append(f'exec setpriv --reuid={user} --regid={user} --clear-groups --no-new-privs "$@"')
+    return ("unshare", "--mount", "sh", "-ec", "\n".join(lines), "sh")
+
+
+def _closed(path: Path) -> Path | None:
+    """The uppermost directory on the way to a path that others cannot enter."""
+    return next((top for top in reversed((path, *path.parents)) if not top.stat().st_mode & stat.S_IXOTH), None)
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Path]:
+    """The only directory to which a user without a name, a home and a cache may write."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    folder = Path(tempfile.mkdtemp(prefix="remanence-stranger-"))  # the directories of pytest are closed to others
+    os.chown(folder, STRANGER, STRANGER)
+    try:
+        if subprocess.run([*becoming(STRANGER, folder / "stash"), "true"], check=False).returncode != 0:
+            pytest.skip("this machine does not let a test become another user")
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
+def stranger(own: Path, *commands: tuple[str | Path, ...]) -> str:
+    """Commands of that user in one process, in a directory that is not theirs; gives what they printed. They have one notice."""
+    code = f"from remanence.cli import main; print([main(one) for one in {[list(map(str, one)) for one in commands]}])"
+    done = poor("-c", code, prefix=becoming(STRANGER, own / "stash"), HOME="/nonexistent", cwd="/")
+    assert done.stdout.endswith(f"{[0] * len(commands)}\n"), done.stdout + done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert done.stderr.count("nothing is cached") == 1, done.stderr
+    assert "the cache '/nonexistent/.cache/remanence' cannot be used" in done.stderr
+    assert SRC not in done.stderr  # the directory of the sources is not to blame
+    return done.stdout
+
+
+def test_another_user_runs_shows_and_reports_with_nothing_writable(own: Path) -> None:
+    sources = Path(SRC, "remanence")
+    before = {path for path in sources.rglob("*") if path.is_file()}
+    said = stranger(
+        own,
+        (*SMOKE, "--out", own / "runs"),
+        ("show", "figure2/tabular", "--out", own / "runs"),
+        ("report", "figure2/tabular", "--out", own / "runs", "--to", own / "report"),
+        ("theory",),
+    )
+    assert "1 experiments: open" in said
+    assert "theorem" in said
+    assert all(path.stat().st_uid == STRANGER for path in (own / "runs").rglob("*"))
+    assert (own / "report" / "index.html").is_file()
+    assert {path for path in sources.rglob("*") if path.is_file()} == before
+
+
+def test_another_user_runs_deep_agents_with_native_kernels(own: Path) -> None:
+    """Kernels cannot be cached, and are compiled for this process alone."""
+    smoke = ("run", "figure5/minatar", "--preset", "smoke", "--contenders", "DQN", "--seeds", "1", "--steps", "200")
+    stranger(own, (*smoke, "--learner", "native", "--out", own / "deep"))
+
+
+def test_another_users_out_directory_is_blamed(own: Path, tmp_path: Path) -> None:
+    done = poor(
+        "-m", "remanence", *SMOKE, "--out", tmp_path / "runs", prefix=becoming(STRANGER, own / "stash"), cwd="/"
+    )
+    assert done.returncode == 2, done.stderr
+    assert f"cannot write to '{tmp_path}/runs" in done.stderr
+    assert "choose another --out" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -84,7 +171,7 @@ def test_a_cache_that_others_can_write_is_not_used(
 
 
 def test_a_character_that_cannot_be_written_is_replaced(tmp_path: Path) -> None:
-    done = poor("list", REMANENCE_CACHE=str(tmp_path), PYTHONIOENCODING="ascii")
+    done = poor("-m", "remanence", "list", REMANENCE_CACHE=str(tmp_path), PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert "agents ? " in done.stdout
 

@@ -14,6 +14,7 @@ import polars as pl
 import pytest
 
 import crash
+import crash_events
 from crash import NAME, command, the_run, torment
 from one_group import after, events, needs_mounts, stopped
 from remanence import __version__
@@ -38,6 +39,14 @@ def test_killed_at_any_instant_it_ends_bit_identical(learner: str, tmp_path: Pat
     assert done.while_writing == 2
     assert crash.same(load(the_run(calm)), load(the_run(rough)))
     assert not any((the_run(rough) / "groups").glob("*"))
+
+
+def test_killed_at_file_system_events_it_ends_bit_identical(tmp_path: Path) -> None:
+    """At some of them, from the first to the last; `make crash-test` tries all."""
+    total, kills, different = crash_events.torment(tmp_path, lambda total: range(1, total + 1, -(-total // 12)))
+    assert total >= 70
+    assert kills >= 10
+    assert different == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

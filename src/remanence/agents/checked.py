@@ -44,7 +44,7 @@ def default_decay(config: Any, usual: float) -> None:
 
 def _plain(value: Any) -> Any:
     """NumPy values and lists as Python numbers and tuples: configurations are hashed, compared and written to files."""
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
         return value.item()
     if isinstance(value, np.ndarray | list):
         return tuple(_plain(one) for one in value)

@@ -56,6 +56,7 @@ from remanence.agents.training import (
     check_options,
     make_optimizer,
 )
+from remanence.core.errors import calling
 from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
@@ -213,7 +214,7 @@ class DeepLearner:
             transient_q = self.parts.transient(transient, sample.obs)
             squared = transient_loss(taken(transient_q, output), taken(permanent_q, output), y, sample.valid)
             penalty = self.training.penalty
-            return squared if penalty is None else squared + penalty(transient, state.initial)
+            return squared if penalty is None else squared + calling("the penalty", penalty, transient, state.initial)
 
         transient, opt_state = apply_gradient(  # line 11
             self.optimizer,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 # What reading a damaged or hostile file may raise.
 DAMAGED = (
     *(ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, MemoryError, NotImplementedError),
-    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, SyntaxError),
+    *(OSError, EOFError, zipfile.BadZipFile, zlib.error, SyntaxError, tokenize.TokenError),
 )
 
 

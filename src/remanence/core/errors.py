@@ -6,8 +6,9 @@ import contextlib
 import difflib
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 
 class UserError(Exception):
@@ -75,6 +76,17 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise of_disk(error, path) or error from error
+
+
+def calling(what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    """Calls the user's code; an error says where it failed."""
+    try:
+        return function(*arguments, **options)
+    except UserError:
+        raise
+    except Exception as error:
+        message = " ".join(str(error).split())
+        raise UserError(f"{what} failed: {type(error).__name__}: {message:.300}") from error
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UserError:

@@ -122,6 +122,7 @@ class ProbeInput(NamedTuple):
     window: WindowStats
     episodes: EpisodeStats | None = None
     world: WorldState = None
+    obs: Any = None  # [*obs] what the agent sees next
 
 
 Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; recorded once per window
@@ -287,7 +288,7 @@ def probe_input(config: LifeConfig, life: Life) -> ProbeInput:
     """The input of the probe at the end of the current window."""
     before = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of the last step
     task_id = config.stream.task_id(_segment(config, before), life.keys.tasks)
-    return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world)
+    return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world, life.obs)
 
 
 def windows(config: LifeConfig, life: Life) -> Array:

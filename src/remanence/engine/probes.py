@@ -9,6 +9,7 @@ from jax import Array
 
 from remanence.agents.base import Agent
 from remanence.core.errors import UserError
+from remanence.core.frames import join_frames
 from remanence.engine.life import LAST_EPISODES, Probe, ProbeInput
 from remanence.worlds.true_values import Truth
 
@@ -124,6 +125,28 @@ def value_maps(agent: Agent, points: np.ndarray) -> Probe:
 
     def measure(probe_input: ProbeInput) -> dict[str, Array]:
         return jax.vmap(lambda point: agent.inspect(probe_input.agent, point))(jnp.asarray(points))
+
+    return measure
+
+
+def magnitudes(agent: Agent, frames: int = 1) -> Probe:
+    """How large the agent's values are for what it sees at the end of a window: whether it diverges, though all is finite.
+
+    largest_value   max |v| over actions and parts
+    largest_input   max |x| of the observation, at least 1: values of a network that has learned nothing are of this order
+
+    Args: frames: of an agent that stacks them; the observation stands for all.
+    """
+
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        obs = jnp.asarray(probe_input.obs)
+        seen = obs if frames == 1 else join_frames(jnp.stack([obs] * frames)[None])[0]
+        values = jax.tree.leaves(agent.inspect(probe_input.agent, seen))
+        scale = jnp.max(jnp.abs(obs)) if jnp.issubdtype(obs.dtype, jnp.floating) else 1.0
+        return {
+            "largest_value": jnp.max(jnp.stack([jnp.float32(0), *(jnp.max(jnp.abs(part)) for part in values)])),
+            "largest_input": jnp.maximum(jnp.float32(scale), 1.0),
+        }
 
     return measure
 

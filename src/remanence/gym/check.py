@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, calling
 from remanence.gym.contract import checked_reward
 from remanence.gym.factories import EnvFactory
 from remanence.gym.spaces import Spaces, read_spaces
@@ -25,7 +25,7 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
     ids, sizes = [], []
     for number, factory in enumerate(env_factories):
         name = schedule.names[number] if schedule.environments else "the environment"
-        parts = _calling(f"making {name}", factory.make)
+        parts = calling(f"making {name}", factory.make)
         try:
             found += [(name, _check_env(env, name, schedule)) for env in parts]
             ids.append(getattr(parts[0].spec, "id", None) or type(parts[0].unwrapped).__name__)
@@ -33,7 +33,7 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
         finally:
             for env in parts:
                 if hasattr(env, "close"):
-                    _calling(f"closing {name}", env.close)
+                    calling(f"closing {name}", env.close)
     (first, spaces), *others = found
     for name, other in others:
         if other != spaces:
@@ -67,7 +67,7 @@ def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
         }
         for time in sorted(times, reverse=True):  # ends at the first value
             value = schedule.value(time)
-            _calling(f"changing {name} to {value!r}", schedule.change, env, value)
+            calling(f"changing {name} to {value!r}", schedule.change, env, value)
     rng = np.random.default_rng(0)
     _reset(env, name, spaces)
     for _ in range(STEPS):
@@ -78,7 +78,7 @@ def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
 
 
 def _reset(env: Any, name: str, spaces: Spaces) -> None:
-    answer = _calling(f"resetting {name}", env.reset, seed=0)
+    answer = calling(f"resetting {name}", env.reset, seed=0)
     if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], dict)):
         raise UserError(
             f"reset of {name} must return an observation and a dict (obs, info); it returned {_kind(answer)}"
@@ -88,7 +88,7 @@ def _reset(env: Any, name: str, spaces: Spaces) -> None:
 
 def _step(env: Any, name: str, spaces: Spaces, action: int) -> bool:
     """Whether the episode is over."""
-    answer = _calling(f"a step of {name}", env.step, action)
+    answer = calling(f"a step of {name}", env.step, action)
     if not (isinstance(answer, tuple) and len(answer) == 5):
         old = ": the old API with one `done`" if isinstance(answer, tuple) and len(answer) == 4 else ""
         raise UserError(
@@ -118,16 +118,6 @@ def _check_obs(env: Any, name: str, spaces: Spaces, obs: Any, when: str) -> None
     else:
         wrong = f"a value outside of {space}"
     raise UserError(f"{when} of {name} returned an observation that is not in its space: {wrong}")
-
-
-def _calling(what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
-    """Calls the user's code; an error says where it failed."""
-    try:
-        return function(*arguments, **options)
-    except UserError:
-        raise
-    except Exception as error:
-        raise UserError(f"{what} failed: {type(error).__name__}: {error}") from error
 
 
 def _kind(answer: Any) -> str:

@@ -42,6 +42,7 @@ class EnvWorker:
         self._prepared_for, self._task, self._value = -1, -1, object()
         self._checks: dict[int, ObsCheck] = {}
         self.failure: Failure | None = None
+        self.largest_reward = 0.0
 
     def begin(self) -> np.ndarray:
         self._prepare()
@@ -68,6 +69,7 @@ class EnvWorker:
         spaces = self.spaces
         env_obs, reward, terminated, truncated = checked_step(self._env.step(action + spaces.first_action))
         obs = self._seen(env_obs)
+        self.largest_reward = max(self.largest_reward, abs(reward))
         completed = bool(terminated or truncated)
         self.steps += 1
         last = completed or self._is_truncated()
@@ -169,6 +171,11 @@ class EnvPool:
     def failures(self) -> dict[int, Failure]:
         """Lives whose environment failed, by the seed of the environment."""
         return {worker.seed: worker.failure for worker in self.workers.values() if worker.failure}
+
+    @property
+    def largest_reward(self) -> float:
+        """The largest reward of all lanes so far, without its sign."""
+        return max((worker.largest_reward for worker in self.workers.values()), default=0.0)
 
     def leave(self, lane: int) -> None:
         self.workers[lane].close()

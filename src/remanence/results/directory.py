@@ -42,7 +42,7 @@ from remanence.core.files import open_to_append, remove_leftovers, replacing, sy
 from remanence.results.aside import TENSORBOARD, move_aside
 from remanence.results.description import DESCRIPTION, FORMAT
 from remanence.results.log import LOG, read_log
-from remanence.results.manifest import announce, seal
+from remanence.results.manifest import DamageError, announce, seal
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
 # Files whose checksum is recorded from the start.
@@ -190,8 +190,7 @@ class RunDirectory(Directory):
     """One run."""
 
     def __init__(self, out: Path, description: dict[str, Any]) -> None:
-        asked = {key: value for key, value in description.items() if key not in NOT_HASHED}
-        self.hash = hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
+        self.hash = hash_of(description)
         super().__init__(out / description["experiment"] / self.hash)
         self.description = description
         self.moved_to: Path | None = None
@@ -212,6 +211,8 @@ class RunDirectory(Directory):
         self.make()
         if (self.path / DESCRIPTION).exists():
             found = load(self.path)  # raises if it is damaged or of a newer format
+            if hash_of(found.description) != self.hash:
+                raise DamageError(self.path, f"{DESCRIPTION} is that of another run")
             for name in () if found.finished else ("remanence", "jax"):
                 before, now = (one.get("versions", {}).get(name) for one in (found.description, self.description))
                 if before != now:
@@ -308,6 +309,12 @@ def save(results: Results, path: Path, policies: Mapping[int, Savable] | None = 
         directory.replace(DESCRIPTION, {**results.description, "format": FORMAT}, lasting=True)
         directory.seal()
     return path
+
+
+def hash_of(description: dict[str, Any]) -> str:
+    """What names the directory of a run."""
+    asked = {key: value for key, value in description.items() if key not in NOT_HASHED}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def groups_under_way(run: Path) -> list[GroupDirectory]:

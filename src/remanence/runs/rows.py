@@ -17,8 +17,9 @@ from remanence.results.schema import curve_rows
 from remanence.runs.jobs import Lane
 from remanence.runs.plan import Plan
 
-# How many times larger than the largest possible value an error must be, to count as divergence.
+# How many times larger than what is possible a value or its error must be, to count as divergence.
 MARGIN = 100.0
+MAX_SHOWN = 8  # seeds in a warning
 AUC = "auc_"  # prefix of columns that hold areas under curves
 
 
@@ -53,10 +54,20 @@ def tables(
 
 
 def value_limit(plan: Plan) -> float:
-    """The largest value that rewards and γ allow, r / (1 − γ), with a margin; infinite if the largest reward is not known."""
+    """The limit of value errors in a plan, with a margin; infinite if the largest reward is not known."""
     world, rewards = plan.world, [np.abs(leaf).max() for leaf in jax.tree.leaves(plan.stream.tasks)]
-    is_bounded = world.rewards_of_task and rewards and world.discount < 1.0
-    return MARGIN * float(max(rewards)) / (1.0 - world.discount) if is_bounded else np.inf
+    return MARGIN * largest_value(max(rewards), world.discount) if world.rewards_of_task and rewards else np.inf
+
+
+def largest_value(reward: float, discount: float, steps: float = np.inf) -> float:
+    """The largest value that rewards and γ allow: r / (1 − γ), or r in each of `steps` steps if that is less."""
+    return float(reward) * min(steps, 1.0 / (1.0 - discount) if discount < 1.0 else np.inf) if reward else 0.0
+
+
+def divergence(name: str, seeds: Sequence[int], count: int) -> str:
+    """The warning that an agent diverged with these seeds, of so many."""
+    shown = ", ".join(map(str, seeds[:MAX_SHOWN])) + (", …" if len(seeds) > MAX_SHOWN else "")
+    return f"{name} diverged in {len(seeds)} of {count} seeds ({shown}): left out of averages; try smaller step sizes"
 
 
 def possible(values: np.ndarray, name: str, limit: float) -> np.ndarray:

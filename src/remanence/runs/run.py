@@ -21,6 +21,7 @@ from remanence.runs.executors import devices, run_all, workers
 from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.plan import Plan
 from remanence.runs.reuse import Taken, find_lanes, sources, take
+from remanence.runs.rows import divergence
 from remanence.runs.worker import GroupJob, summary_writer
 
 
@@ -198,16 +199,7 @@ def _warn(console: Console, name: str, lanes: pl.DataFrame, of_run: bool) -> Non
     """Warns of diverged lanes and dropped samples. Not in sweeps, where settings that diverge are expected."""
     diverged = lanes.filter(pl.col("diverged"))["seed"].to_list()
     if diverged and of_run:
-        console.print(
-            f"warning: {name} diverged in {len(diverged)} of {len(lanes)} seeds ({_list(diverged)}): "
-            "left out of averages; try smaller step sizes",
-            style="yellow",
-        )
+        console.print(f"warning: {divergence(name, diverged, len(lanes))}", style="yellow")
     dropped = int(lanes["samples_dropped"].sum())
     if dropped and of_run:
         console.print(f"warning: {name} dropped {dropped} samples because its buffer was full", style="yellow")
-
-
-def _list(numbers: list[int], max_shown: int = 8) -> str:
-    shown = ", ".join(map(str, numbers[:max_shown]))
-    return f"{shown}, …" if len(numbers) > max_shown else shown

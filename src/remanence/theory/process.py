@@ -142,18 +142,26 @@ def _read(path: Path) -> dict[str, Any]:
             raise UserError(
                 f"'{path}' is larger than {MAX_BYTES / 2**20:,.0f} MiB: too large for a process of this kind"
             )
-        values = json.loads(path.read_text())
+        values = json.loads(path.read_text(), object_pairs_hook=_without_repetition)
         if not isinstance(values, dict):
             raise ValueError("an object with P, r and gamma is expected")
         return values
     raise UserError(f"'{path}' is neither .json nor .npz")
 
 
+def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is given twice")
+    return found
+
+
 def _array(name: str, values: Any) -> np.ndarray:
     try:
-        if np.iscomplexobj(values):
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiu":  # text would be read as numbers
             raise TypeError
-        array = np.asarray(values, np.float64)
+        array = array.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{name} must be a regular array of numbers") from error
     if not np.isfinite(array).all():

@@ -45,7 +45,7 @@ def cache_directory(*names: str) -> Path | None:
 
     The cache is ours alone (0700), because Numba's files are pickles: whoever can write there can run code as us.
     """
-    root = Path(os.environ.get("REMANENCE_CACHE") or user_cache_dir("remanence"))
+    root = Path(os.environ.get("REMANENCE_CACHE") or _users_cache())
     path = root.joinpath(*names)
     try:
         if not root.is_absolute() and not os.environ.get("REMANENCE_CACHE"):
@@ -69,6 +69,14 @@ def cache_directory(*names: str) -> Path | None:
         )
         return None
     return path
+
+
+def _users_cache() -> str:
+    """The cache of this user; a path that is not absolute if they have no home."""
+    try:
+        return user_cache_dir("remanence")
+    except RuntimeError:  # neither HOME nor an entry in passwd
+        return "~/.cache/remanence"
 
 
 @functools.cache

@@ -225,6 +225,10 @@ def _otherwise(tokens: list[str], here: Path) -> str:
             "--segments": len(about["stream"]["order"]),
             "--segment-length": next(iter(about["stream"]["segment_length"].values())),
         }
-        if wrong := {name: (value, did[name]) for name, value in asked.items() if int(value) != did[name]}:
+        if wrong := {
+            name: (value, did[name])
+            for name, value in asked.items()
+            if value not in ("None", str(did[name])) and int(value) != did[name]
+        }:
             return f"asked and done: {wrong}"
     return ""

@@ -168,6 +168,8 @@ def _prepared(here: Path) -> Path:
 
 def _mutant(tokens: list[str], rng: random.Random) -> list[str]:
     for _ in range(rng.choice((1, 1, 1, 2))):
+        if not tokens:
+            break
         at = rng.randrange(1, len(tokens)) if len(tokens) > 1 else 0
         match rng.randrange(12):
             case 0 | 1 | 2 | 3 | 4 | 5:
@@ -187,7 +189,7 @@ def _mutant(tokens: list[str], rng: random.Random) -> list[str]:
                 tokens[at : at + 2] = [f"{tokens[at]}={rng.choice((*NUMBERS, *TEXTS))}"]
             case _:
                 del tokens[at:]
-    return [*tokens, "--smoke"] if tokens[0] == "bench" and "--smoke" not in tokens else tokens
+    return [*tokens, "--smoke"] if tokens[:1] == ["bench"] and "--smoke" not in tokens else tokens
 
 
 def _replace_value(tokens: list[str], at: int, rng: random.Random) -> None:
@@ -207,7 +209,7 @@ def _misspelt(token: str, rng: random.Random) -> str:
 
 def _otherwise(tokens: list[str], here: Path) -> str:
     """What an accepted `run` did other than it was asked; the last of several equal options counts."""
-    if tokens[0] != "run":
+    if tokens[:1] != ["run"]:
         return ""
     asked = {}
     for place, token in enumerate(tokens):
@@ -223,6 +225,10 @@ def _otherwise(tokens: list[str], here: Path) -> str:
             "--segments": len(about["stream"]["order"]),
             "--segment-length": next(iter(about["stream"]["segment_length"].values())),
         }
-        if wrong := {name: (value, did[name]) for name, value in asked.items() if int(value) != did[name]}:
+        if wrong := {
+            name: (value, did[name])
+            for name, value in asked.items()
+            if value not in ("None", str(did[name])) and int(value) != did[name]
+        }:
             return f"asked and done: {wrong}"
     return ""

@@ -208,6 +208,16 @@ def test_a_finished_run_of_another_version_is_done_and_an_unfinished_one_is_not_
     assert load(run).lanes.equals(rows.head(3))
 
 
+def test_a_description_of_another_run_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing but its hash protects a description that has no checksum."""
+    description = json.loads((SAMPLES / "format1/run/description.json").read_text())
+    run = Path(shutil.copytree(SAMPLES / "format1/run", RunDirectory(tmp_path, description).path))
+    description["contenders"]["TD"]["hypers"]["lr"] *= 2
+    (run / "description.json").write_text(json.dumps(description))
+    assert main([*RUN, "--out", str(tmp_path)]) == 2
+    assert "description.json is that of another run" in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_newer_format_is_refused_with_a_sentence(tmp_path: Path) -> None:
     run = copied("format1/run", tmp_path)
     description = json.loads((run / "description.json").read_text())

@@ -158,6 +158,13 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.PTDQN(consolidate_every=10), "do not fill a batch"),
         (lambda: remanence.Switches(values=[1]), "give both"),
         (lambda: remanence.Drift(set_parameter, 0.0, float("nan"), steps=3), "cannot drift"),
+        (lambda: remanence.Drift(set_parameter, "a", 1.0, steps=3), "cannot drift from 'a'"),  # type: ignore[arg-type]
+        (lambda: remanence.Drift(None, 0.0, 1.0, steps=3), "change must be a function"),  # type: ignore[arg-type]
+        (lambda: remanence.Switches(set_parameter, values=3), "values must be a list"),  # type: ignore[arg-type]
+        (lambda: remanence.Switches(segments=10**9), "at most 1,000,000"),
+        (lambda: remanence.Switches(boundaries_known="no"), "must be True or False"),  # type: ignore[arg-type]
+        (lambda: quiet("Q", [Corridor] * 2, remanence.Switches(order=[0, 1.5])), "as integers"),  # type: ignore[list-item]
+        (lambda: quiet(remanence.DQN(penalty=int), Script, 10), "the penalty failed: TypeError"),
         (lambda: quiet("DQN", Script, 10, seeds=0), "at least one seed"),
         (lambda: quiet("DQN", Script, 10, seeds=[1, 1]), "distinct integers"),
         *(

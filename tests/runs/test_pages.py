@@ -52,7 +52,10 @@ def report(hostile: Path) -> Path:
 
 def opened(page: Path, tmp_path: Path) -> str:
     """The page as the browser has it after its scripts ran."""
-    options = ("--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=20000")
+    options = (
+        *("--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"),
+        *("--disable-component-update", "--disable-sync", "--virtual-time-budget=20000"),
+    )
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     done = subprocess.run(
         [str(CHROMIUM), *options, profile, "--dump-dom", page.as_uri()],

@@ -45,6 +45,8 @@ def test_theory_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
         ("a.json", b'{"P": [[1]], "r": [[NaN]], "gamma": 0.5}', "r must hold finite numbers"),
         ("a.json", b'{"P": [[1]], "r": [[1]], "gamma": 1' + b"0" * 400 + b"}", "gamma must be a regular array"),
         ("a.json", b'{"P": [[1]], "r": [[1e308]], "gamma": 0.999}', "scale its rewards"),
+        ("a.json", b'{"P": [["1"]], "r": [[1]], "gamma": 0.5}', "P must be a regular array of numbers"),
+        ("a.json", b'{"P": [[1]], "r": [[1]], "gamma": 0.5, "gamma": 0.9}', "a name is given twice"),
         ("a.npz", b"", "cannot be read as npz"),
         ("a.npz", {"P": np.array([[1j]]), "r": np.ones((1, 1)), "gamma": 0.5}, "P must be a regular array of numbers"),
         ("a.npz", {"P": np.eye(1), "r": np.zeros((0, 1)), "gamma": 0.5}, "at least one task"),
@@ -60,6 +62,14 @@ def test_a_file_that_is_no_process_is_one_sentence(
         np.savez_compressed(tmp_path / name, **content)
     assert main(["theory", "--mrp", str(tmp_path / name)]) == 2
     assert says in capsys.readouterr().err
+
+
+def test_a_header_without_an_end_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    header = b"{'descr': '<f8', 'shape': (2,\n"
+    with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
+        archive.writestr("P.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    assert main(["theory", "--mrp", str(tmp_path / "a.npz")]) == 2
+    assert "cannot be read as npz" in capsys.readouterr().err
 
 
 def test_a_file_that_needs_gigabytes_is_refused_by_its_header(

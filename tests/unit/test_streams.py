@@ -87,7 +87,7 @@ def ignored(env: object, value: object) -> None:
 SCHEDULES = {
     "stationary": Stationary(steps=6).schedule(["one"]),
     "drift": Drift(ignored, 0.0, 5.0, episodes=6).schedule(["one"]),
-    "values": Switches(ignored, "ab", every=2, order=[1, 0, 1]).schedule(["one"]),
+    "values": Switches(ignored, ["a", "b"], every=2, order=[1, 0, 1]).schedule(["one"]),
     "environments": Switches(every=Episodes(2), segments=5).schedule(["one", "two"]),
 }
 

@@ -48,7 +48,7 @@ def cache_directory(*names: str) -> Path | None:
     root = Path(os.environ.get("REMANENCE_CACHE") or user_cache_dir("remanence"))
     path = root.joinpath(*names)
     try:
-        if not root.is_absolute() and not os.environ.get("REMANENCE_CACHE"):
+        if root.is_relative_to(os.devnull):
             raise OSError(errno.ENOENT, "this user has no home directory")
         root.parent.mkdir(parents=True, exist_ok=True)
         root.mkdir(mode=0o700, exist_ok=True)
@@ -69,6 +69,14 @@ def cache_directory(*names: str) -> Path | None:
         )
         return None
     return path
+
+
+def _have_home() -> None:
+    """Libraries fail where there is neither HOME nor an entry in passwd. A home to which nobody can write will do."""
+    try:
+        Path.home()
+    except RuntimeError:
+        os.environ["HOME"] = os.devnull
 
 
 @functools.cache
@@ -101,6 +109,7 @@ def use_cores(count: int) -> None:
 
 def prepare() -> None:
     """Sets the two options above and the compilation cache, unless the user has set them. May be called twice."""
+    _have_home()
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_SINGLE_THREAD}".strip()

@@ -11,7 +11,7 @@
     11     Gradient step on (y − Q^T(S_j, A_j))² with respect to w^T                                   update_transient
     12     w^T_target = w^T every N steps                                                              sync_target
     13     Every k steps (the loop calls it, see `consolidate_every`):                                 consolidate
-    14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         update_permanent
+    14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         ages_of_batch
     15         ŷ = Q^P(S_j, A_j) as stored + Q^T(S_j, A_j)                                             permanent_step
     16         Gradient step on (ŷ − Q^P(S_j, A_j))² with respect to w^P                               permanent_step
     17         w^T = λ w^T                                                                             consolidate
@@ -35,8 +35,9 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
+from remanence.agents import absorption
 from remanence.agents import ring as rings
-from remanence.agents.base import Agent, ConsolidateEvery
+from remanence.agents.base import Agent, ConsolidateEvery, Visited
 from remanence.agents.behaviour import Behaviour
 from remanence.agents.composition import ValueComposition
 from remanence.agents.frames import FrameStack, frame_stack
@@ -47,6 +48,7 @@ from remanence.agents.ring import Ring
 from remanence.agents.td import Problem
 from remanence.agents.training import (
     DECAY,
+    DECAY_OUTPUT,
     NOTHING,
     REINIT,
     Consolidation,
@@ -60,6 +62,8 @@ from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import decayed, permanent_loss, td_target, transient_loss
+
+SAMPLE = 256  # visited states on which networks are measured
 
 
 class DeepState(NamedTuple):
@@ -75,6 +79,7 @@ class DeepState(NamedTuple):
     steps: Array  # [] steps learned from
     dropped: Array  # [] visits that a full D dropped
     initial: Any = ()  # the initial w^T, for a penalty; () without one
+    absorb_lr: Any = ()  # [] the step size of the permanent part, where it is found; else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +145,6 @@ class DeepLearner:
         )
 
     def init(self, key: Key, hypers: Hypers) -> DeepState:
-        del hypers
         permanent, transient = self.parts.init(key)
         return DeepState(
             permanent,  # line 2
@@ -155,6 +159,7 @@ class DeepLearner:
             steps=jnp.int32(0),
             dropped=jnp.int32(0),
             initial=transient if self.training.penalty else (),
+            absorb_lr=jnp.asarray(hypers.permanent_lr, jnp.float32) if self.consolidation.absorbs else (),
         )
 
     def values(self, state: DeepState, obs: Array) -> Array:
@@ -262,6 +267,10 @@ class DeepLearner:
         if options.transient == DECAY:
             transient = jax.tree.map(lambda w: decayed(w, hypers.decay), state.transient)
             state = state._replace(transient=transient)  # line 17
+        elif options.transient == DECAY_OUTPUT:  # V^T ← λ V^T
+            assert parts.scaled is not None
+            target = parts.scaled(state.target, hypers.decay) if training.target_every else ()
+            state = state._replace(transient=parts.scaled(state.transient, hypers.decay), target=target)
         elif options.transient == REINIT:  # λ = 0: weights that are all zero would never learn
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
             if training.penalty:
@@ -279,22 +288,17 @@ class DeepLearner:
 
     def update_permanent(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D."""
-        held = rings.size(state.visited)
-        batches = held // self.consolidation.batch
-        if self.consolidation.max_batches is not None:
-            batches = jnp.minimum(batches, self.consolidation.max_batches)
-        batches = jnp.where(held > 0, jnp.maximum(batches, self.consolidation.min_batches), 0)
+        batches = self.batches_of_visits(state)
+        if self.consolidation.absorbs:
+            (permanent, opt_state), lr = self.absorb(state, hypers, key, batches, active)
+            state = state._replace(absorb_lr=lr)
+        else:
 
-        def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-            if self.consolidation.in_order:  # line 14
-                ages = i * self.consolidation.batch + jnp.arange(self.consolidation.batch)
-                ages = jnp.minimum(ages, held - 1)
-            else:
-                ages = self.visits.draw_ages(state.visited, jax.random.fold_in(key, i), self.consolidation.batch)
-            return self.permanent_step(state, hypers, ages, carry, i < batches)
+            def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+                return self.permanent_step(state, hypers, self.ages_of_batch(state, key, i), carry, i < batches)
 
-        start = state.permanent, state.permanent_opt_state
-        permanent, opt_state = jax.lax.fori_loop(0, max_over_lanes(batches, active), one_batch, start)
+            start = state.permanent, state.permanent_opt_state
+            permanent, opt_state = jax.lax.fori_loop(0, max_over_lanes(batches, active), one_batch, start)
         return state._replace(
             permanent=permanent,
             permanent_opt_state=opt_state,
@@ -302,22 +306,93 @@ class DeepLearner:
             dropped=state.dropped + rings.overwritten(state.visited),
         )
 
+    def absorb(
+        self, state: DeepState, hypers: Hypers, key: Key, batches: Array, active: Array | bool
+    ) -> tuple[tuple[Any, Any], Array]:
+        """Trains the permanent part to absorb a share of V^T: its weights and optimizer state, and the step size that it found."""
+        seen = self.visited_states(state)
+        transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
+        before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
+        wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
+        size = jnp.sum(wanted**2)
+
+        def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
+            ages = self.ages_of_batch(state, key, i)
+            return self.permanent_step(state, hypers, ages, network, ready, hypers.absorb, lr)
+
+        def measure(network: Any) -> tuple[Array, Array]:
+            now = taken(self.parts.permanent(network[0], state.transient, seen.obs), seen.output)
+            moved = jnp.where(seen.weight > 0, now - before, 0.0)
+            return jnp.sum(moved * wanted) / size, jnp.sqrt(jnp.sum((moved - wanted) ** 2) / size)
+
+        rounds = jnp.where(size > 0, -(-batches // absorption.BATCHES_PER_ROUND), 0)
+        start = state.permanent, state.permanent_opt_state
+        return absorption.absorb(start, state.absorb_lr, rounds, step, measure, active)
+
+    def batches_of_visits(self, state: DeepState) -> Array:
+        """The number of batches of a consolidation; the largest number where it ends when a share is absorbed."""
+        options, held = self.consolidation, rings.size(state.visited)
+        batches = held // options.batch
+        if options.max_batches is not None:
+            batches = (
+                jnp.full_like(batches, options.max_batches)
+                if options.absorbs
+                else jnp.minimum(batches, options.max_batches)
+            )
+        elif options.absorbs:
+            batches = absorption.PASSES * batches
+        return jnp.where(held > 0, jnp.maximum(batches, options.min_batches), 0)
+
+    def ages_of_batch(self, state: DeepState, key: Key, i: Array) -> Array:
+        """[batch] the ages of the visits of batch i (line 14)."""
+        batch = self.consolidation.batch
+        if self.consolidation.in_order:
+            return jnp.minimum(i * batch + jnp.arange(batch), rings.size(state.visited) - 1)
+        return self.visits.draw_ages(state.visited, jax.random.fold_in(key, i), batch)
+
     def permanent_step(
-        self, state: DeepState, hypers: Hypers, ages: Array, permanent: tuple[Any, Any], ready: Array
+        self,
+        state: DeepState,
+        hypers: Hypers,
+        ages: Array,
+        permanent: tuple[Any, Any],
+        ready: Array,
+        share: float | Array = 1.0,
+        lr: Array | None = None,
     ) -> tuple[Any, Any]:
-        """A gradient step of the permanent part, (weights, optimizer state), on the visits of these ages."""
+        """A gradient step of the permanent part, (weights, optimizer state), on the visits of these ages.
+
+        Args: share: of Q^T, which is added to Q^P for the target. lr: the step size, if it is not `hypers.permanent_lr`.
+        """
         weights, opt_state = permanent
         sample = self.visits.read(state.visited, ages)
         output, stored = sample.extras["output"].astype(jnp.int32), sample.extras["value"]
         transient_q = taken(self.parts.transient(state.transient, sample.obs), output)
+        if self.consolidation.absorbs and not self.parts.permanent_static:
+            stored = taken(self.parts.permanent(state.permanent, state.transient, sample.obs), output)
 
         def loss(weights: Any) -> Array:
             permanent_q = taken(self.parts.permanent(weights, state.transient, sample.obs), output)
-            return permanent_loss(permanent_q, stored, transient_q, sample.valid)  # line 15
+            return permanent_loss(permanent_q, stored, transient_q, sample.valid, share)  # line 15
 
         return apply_gradient(  # line 16
-            self.permanent_optimizer, jax.grad(loss)(weights), weights, opt_state, hypers.permanent_lr, ready
+            self.permanent_optimizer,
+            jax.grad(loss)(weights),
+            weights,
+            opt_state,
+            hypers.permanent_lr if lr is None else lr,
+            ready,
         )
+
+    def visited_states(self, state: DeepState) -> Visited:
+        """A sample of D, or of B without a permanent part: evenly spaced from the oldest to the newest."""
+        replay, ring = (self.visits, state.visited) if self.parts.has_permanent else (self.replay, state.replay)
+        held = rings.size(ring)
+        ages = jnp.arange(SAMPLE) * held // SAMPLE
+        sample = replay.read(ring, ages)
+        output = sample.extras["output"] if self.parts.has_permanent else self.outputs.output(sample.extras["action"])
+        output = jnp.broadcast_to(jnp.asarray(output, jnp.int32), ages.shape)
+        return Visited(sample.obs, output, (sample.valid & (held > 0)).astype(jnp.float32))
 
     def inspect(self, state: DeepState, obs: Array) -> dict[str, Array]:
         """`obs` is a network input: with several frames, their stack."""
@@ -350,6 +425,7 @@ class DeepLearner:
             policy_state=_policy_state,
             features=self.features if has_activations else None,
             activations=self.activations if has_activations else None,
+            visited=self.visited_states if self.heads == 1 else None,
             native=why_not_native(self) or partial(self._native_agent, consolidate_every),
         )
         if self.heads == 1:

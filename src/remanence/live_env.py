@@ -26,13 +26,14 @@ from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
 from remanence.engine.life import LifeConfig, ProbeInput, first_reset_key
-from remanence.engine.probes import episode_curves
+from remanence.engine.probes import episode_curves, parts_of_value
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
 from remanence.gym.hosted import GymnasiumWorld, env_pool, env_seed, register_pool
 from remanence.gym.policy import Policy, load_policy
 from remanence.gym.pool import EnvPool
 from remanence.gym.spaces import Spaces
+from remanence.metrics import METRICS, impossible_values
 from remanence.results.directory import save
 from remanence.results.manifest import read_checked
 from remanence.results.schema import curve_rows
@@ -55,6 +56,7 @@ RECORDED = (
     "episode_length",
     "episodes",
     "task",
+    *(name for name, one in METRICS.items() if one.about_parts),
 )  # in the order of the tables; the first one is plotted
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
@@ -164,6 +166,8 @@ def live(
             hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             failed = _failed(name, workers, numbers)
+            if warning := impossible_values(name, outcome.record["value_ratio"][:, -1].tolist()):
+                warnings.warn(warning, stacklevel=2)
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
@@ -352,7 +356,8 @@ def _driver(
     try:
         check_hypers(hypers)
         agent = choose_learner(config.build(spec), name=name).agent
-        life_config = LifeConfig(agent, world, schedule.stream, _probe(schedule), window=window)
+        probe = _probe(schedule, agent, world.discount)
+        life_config = LifeConfig(agent, world, schedule.stream, probe, window=window, watch_parts=True)
         driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
@@ -376,12 +381,13 @@ def _round_steps(life_config: LifeConfig) -> int:
     return exact if exact >= USUAL_ROUND // 2 else -(-life_config.window // rounds)
 
 
-def _probe(schedule: Schedule) -> Callable[[ProbeInput], dict[str, Any]]:
+def _probe(schedule: Schedule, agent: Agent, discount: float) -> Callable[[ProbeInput], dict[str, Any]]:
     """What is recorded in each window."""
+    parts = parts_of_value(agent, discount)
 
     def measure(probe_input: ProbeInput) -> dict[str, Any]:
         task = {"task": probe_input.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
-        return {**episode_curves(probe_input), **task}
+        return {**episode_curves(probe_input), **task, **parts(probe_input)}
 
     return measure
 

@@ -415,6 +415,40 @@ def test_a_named_pt_agent_resets_its_transient_part_at_a_known_switch() -> None:
     assert 0 < left[True] < left[False]
 
 
+class Treadmill(gymnasium.Env):
+    """Two states in turn, and every step pays 1: with γ = 0.9, every value is 10."""
+
+    observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
+    state = 0
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[int, dict]:
+        super().reset(seed=seed, options=options)
+        return self.state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+        del action
+        self.state = 1 - self.state
+        return self.state, 1.0, False, False, {}
+
+
+def test_values_grow_without_end_where_shares_add_up_to_more_than_one_and_only_there() -> None:
+    """Both keep three quarters of V^T; one absorbs all of it, by large steps, the other a quarter."""
+    small = {"hidden": (16,), "batch": 32, "replay": 400, "target_every": 50, "transient_lr": 0.01, "decay": 0.75}
+    agents = {
+        "paper": remanence.PTDQN(consolidate_every=200, permanent_lr=0.05, min_batches=100, in_order=False, **small),
+        "share": remanence.PTDQN(consolidate_every=200, absorb=0.25, **small),
+    }
+    with pytest.warns(UserWarning, match="paper: values exceed what rewards allow, in 1 of 1 seeds"):
+        results = quiet(agents, Treadmill, 3_000, discount=0.9, window=100)
+    ratios = {name: results.matrix(name, "value_ratio")[0] for name in agents}
+    assert ratios["paper"][-1] > 1.2
+    assert ratios["share"][-1] > 0.9
+    assert ratios["share"].max() < 1.05
+    absorbed, kept = (results.matrix("share", name)[0, 5:] for name in ("absorbed", "kept"))
+    np.testing.assert_allclose(absorbed, 0.25, rtol=0.06)
+    np.testing.assert_allclose(kept, 0.75, rtol=1e-3)
+
+
 def test_a_real_minigrid() -> None:
     minigrid = pytest.importorskip("minigrid")
 

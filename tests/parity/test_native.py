@@ -45,7 +45,7 @@ FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
     "PT-DQN, Adam": (PTDQN(**{**PT, "permanent_lr": 0.01}, hidden=(32,), batch=16, permanent_optimizer="adam"), BITS),
     "PT-DQN, a share": (
         PTDQN(
-            **{**PT, "permanent_lr": 0.01},
+            **{**PT, "permanent_lr": 0.2},
             hidden=(32, 16),
             batch=16,
             frames=3,

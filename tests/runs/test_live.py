@@ -439,14 +439,11 @@ def test_values_grow_without_end_where_shares_add_up_to_more_than_one_and_only_t
         "share": remanence.PTDQN(consolidate_every=200, absorb=0.25, **small),
     }
     with pytest.warns(UserWarning, match="paper: values exceed what rewards allow, in 1 of 1 seeds"):
-        results = quiet(agents, Treadmill, 3_000, discount=0.9, window=100)
-    ratios = {name: results.matrix(name, "value_ratio")[0] for name in agents}
-    assert ratios["paper"][-1] > 1.2
-    assert ratios["share"][-1] > 0.9
-    assert ratios["share"].max() < 1.05
-    absorbed, kept = (results.matrix("share", name)[0, 5:] for name in ("absorbed", "kept"))
-    np.testing.assert_allclose(absorbed, 0.25, rtol=0.06)
-    np.testing.assert_allclose(kept, 0.75, rtol=1e-3)
+        results = quiet(agents, Treadmill, 1_000, discount=0.9, window=100)
+    assert results.matrix("paper", "value_ratio").max() > 1.2
+    assert 0.6 < results.matrix("share", "value_ratio").max() < 1.02
+    assert results.matrix("share", "absorbed")[0, -1] == pytest.approx(0.25, rel=0.1)
+    assert results.matrix("share", "kept")[0, -1] == pytest.approx(0.75, rel=1e-3)
 
 
 def test_a_real_minigrid() -> None:

@@ -13,7 +13,7 @@ import pytest
 from conftest import key_stub, transition
 from remanence.agents.base import AgentConfig, hypers_of
 from remanence.agents.behaviour import uniform
-from remanence.agents.configs import DQN, PTDQN, PTQ, PTTD, TD, Q, Random
+from remanence.agents.configs import DQN, PTDQN, PTQ, PTTD, Q
 from remanence.agents.linear import linear, one_hot
 from remanence.agents.pt import pt_td
 from remanence.core.errors import UserError
@@ -72,14 +72,13 @@ def test_a_table_absorbs_and_keeps_what_it_is_told(kind: type[PTQ] | type[PTTD])
     assert (record["permanent_drift"][:, -1] > 0).all()
 
 
-@pytest.mark.parametrize(
-    "config", [DQN(hidden=(8,), batch=8, replay=64), Q(), TD(), Random()], ids=lambda one: one.name
-)
+@pytest.mark.parametrize("config", [DQN(hidden=(8,), batch=8, replay=64), Q()], ids=lambda one: one.name)
 def test_an_agent_without_a_permanent_part_has_none(config: AgentConfig) -> None:
     record = record_of(config, Steps(60), window=20)
     for name, value in (("absorbed", 0), ("kept", 1), ("jump", 0), ("permanent_size", 0), ("permanent_drift", 0)):
         assert (record[name] == value).all(), name
-    assert record["transient_size"].any() == (config.name == "DQN" or record["value_ratio"].any())
+    if isinstance(config, DQN):  # a table may not have found a goal yet
+        assert (record["transient_size"] > 0).all()
 
 
 def test_a_network_is_measured_on_what_it_visited() -> None:

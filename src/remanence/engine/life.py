@@ -35,7 +35,7 @@ from remanence.core.types import (
     WorldState,
 )
 from remanence.engine import parts
-from remanence.engine.parts import Parts
+from remanence.engine.parts import PartsStats
 from remanence.streams import Stream
 from remanence.worlds.base import HostedWorld, World
 
@@ -114,7 +114,7 @@ class Life(NamedTuple):
     ended: Array  # [] the window is full and not yet closed
     waiting: Array  # [] the lane waits
     episodes: EpisodeStats | None  # None if a window is an episode
-    parts: Parts | None = None  # None if they are not watched
+    parts: PartsStats | None = None  # None if they are not watched
 
 
 class ProbeInput(NamedTuple):
@@ -125,7 +125,7 @@ class ProbeInput(NamedTuple):
     window: WindowStats
     episodes: EpisodeStats | None = None
     world: WorldState = None
-    parts: Parts | None = None
+    parts: PartsStats | None = None
 
 
 Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; recorded once per window

@@ -21,7 +21,7 @@ from remanence.agents.base import Agent, Visited
 from remanence.core.types import AgentState, Key
 
 
-class Parts(NamedTuple):
+class PartsStats(NamedTuple):
     """Of one lane; `absorbed` to `transient_drift` are those of the last consolidation."""
 
     start: Key  # of the agent's initial state
@@ -33,20 +33,20 @@ class Parts(NamedTuple):
     transient_drift: Array  # [] the same for V^T, before it decays
 
 
-def begin(start: Key) -> Parts:
+def begin(start: Key) -> PartsStats:
     zero = jnp.float32(0)
-    return Parts(start, zero, zero, jnp.float32(1), zero, zero, zero)
+    return PartsStats(start, zero, zero, jnp.float32(1), zero, zero, zero)
 
 
-def see_reward(parts: Parts, reward: Array) -> Parts:
+def see_reward(parts: PartsStats, reward: Array) -> PartsStats:
     return parts._replace(largest_reward=jnp.maximum(parts.largest_reward, jnp.abs(reward)))
 
 
-def at_consolidation(parts: Parts, agent: Agent, hypers: Any, before: AgentState, after: AgentState) -> Parts:
+def at_consolidation(parts: PartsStats, agent: Agent, hypers: Any, before: AgentState, after: AgentState) -> PartsStats:
     """Compares an agent before and after a consolidation."""
     first = agent.init(parts.start, hypers)
-    drifts = [_distance(getattr(before, part, ()), getattr(first, part, ())) for part in ("permanent", "transient")]
-    parts = parts._replace(permanent_drift=drifts[0], transient_drift=drifts[1])
+    distances = [_distance(getattr(before, part, ()), getattr(first, part, ())) for part in ("permanent", "transient")]
+    parts = parts._replace(permanent_drift=distances[0], transient_drift=distances[1])
     if agent.visited is None:
         return parts
     seen = agent.visited(before)

@@ -141,19 +141,20 @@ def parts_of_value(agent: Agent, discount: float) -> Probe:
         last = probe_input.parts
         if last is None:
             raise UserError("parts_of_value needs a life that watches its parts: give LifeConfig(watch_parts=True)")
-        drifts = ("permanent_drift", "transient_drift")
-        measured = {name: getattr(last, name) for name in ("absorbed", "kept", "jump", *drifts)}
+        of_consolidation = ("absorbed", "kept", "jump", "permanent_drift", "transient_drift")
+        measured = {name: getattr(last, name) for name in of_consolidation}
         if agent.visited is None:
             return {**measured, **dict.fromkeys(("permanent_size", "transient_size", "value_ratio"), jnp.float32(0))}
         seen = agent.visited(probe_input.agent)
         permanent, transient = parts.part_values(agent, probe_input.agent, seen)
         largest = jnp.max(jnp.where(seen.weight > 0, jnp.abs(permanent + transient), 0.0))
-        known = (last.largest_reward > 0) & (discount < 1)
+        bounded = (last.largest_reward > 0) & (discount < 1)
+        allowed = jnp.where(bounded, last.largest_reward, 1.0)
         return {
             **measured,
             "permanent_size": parts.mean(jnp.abs(permanent), seen),
             "transient_size": parts.mean(jnp.abs(transient), seen),
-            "value_ratio": jnp.where(known, (1 - discount) * largest / jnp.where(known, last.largest_reward, 1.0), 0.0),
+            "value_ratio": jnp.where(bounded, (1 - discount) * largest / allowed, 0.0),
         }
 
     return measure

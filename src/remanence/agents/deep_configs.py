@@ -209,8 +209,9 @@ class PTDQN(Deep):
     """λ: the transient weights are multiplied by it at a consolidation; None: 0.75, and 0 at known task boundaries, or as
     `transient_half_life` says"""
     absorb: PerLaneOrNone = None
-    """a: the permanent part is trained to V^P + a V^T at a consolidation, by as many batches as that takes, at most 1 − λ; None: a
-    step of size `permanent_lr` towards V^P + V^T with every batch (paper), or a tenth of 1 − λ with a half-life"""
+    """a: the permanent part is trained to V^P + a V^T at a consolidation, on the states of the replay buffer, by as many batches as
+    that takes; at most 1 − λ. None: a step of size `permanent_lr` towards V^P + V^T with every batch of the latest visits (paper),
+    or a tenth of 1 − λ with a half-life"""
     transient_half_life: HalfLife = None
     """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ"""
     consolidate_every: Interval = AUTO

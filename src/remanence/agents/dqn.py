@@ -11,7 +11,7 @@
     11     Gradient step on (y − Q^T(S_j, A_j))² with respect to w^T                                   update_transient
     12     w^T_target = w^T every N steps                                                              sync_target
     13     Every k steps (the loop calls it, see `consolidate_every`):                                 consolidate
-    14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         ages_of_batch
+    14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         update_permanent
     15         ŷ = Q^P(S_j, A_j) as stored + Q^T(S_j, A_j)                                             permanent_step
     16         Gradient step on (ŷ − Q^P(S_j, A_j))² with respect to w^P                               permanent_step
     17         w^T = λ w^T                                                                             consolidate
@@ -24,7 +24,7 @@ value of the next state replaces the maximum: this is TD. The equations are in `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -132,9 +132,16 @@ class DeepLearner:
             repeat_first=self.training.repeat_first,
         )
 
+    @property
+    def absorbs(self) -> bool:
+        """Whether Q^P absorbs a share of Q^T in the states of B, and there is no D."""
+        return self.consolidation.absorbs and self.parts.has_permanent
+
     @cached_property
     def visits(self) -> Replay:
-        """D"""
+        """D; where a share is absorbed, B read as D is."""
+        if self.absorbs:
+            return replace(self.replay, capacity=self.replay.slots, next_obs_storage=NONE)
         return Replay(
             self.example_obs,
             {"output": _integer(self.parts.outputs), "value": np.float32(0)},
@@ -153,13 +160,13 @@ class DeepLearner:
             self.optimizer.init(transient),
             self.permanent_optimizer.init(permanent),
             self.replay.begin(),  # line 1
-            self.visits.begin() if self.parts.has_permanent else (),  # line 1
+            self.visits.begin() if self.parts.has_permanent and not self.absorbs else (),  # line 1
             self.frames.begin(),
             age=jnp.int32(0),
             steps=jnp.int32(0),
             dropped=jnp.int32(0),
             initial=transient if self.training.penalty else (),
-            absorb_lr=jnp.asarray(hypers.permanent_lr, jnp.float32) if self.consolidation.absorbs else (),
+            absorb_lr=jnp.asarray(hypers.permanent_lr, jnp.float32) if self.absorbs else (),
         )
 
     def values(self, state: DeepState, obs: Array) -> Array:
@@ -183,12 +190,13 @@ class DeepLearner:
         if parts.has_permanent:
             seen = frames.input(state.recent, transition.obs, state.age)
             permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
-            output = self.outputs.output(transition.action)
-            visit = {"output": output, "value": permanent_q[output]}
-            visited = self.visits.add(
-                state.visited, now, following, visit, jnp.bool_(False), transition.valid
-            )  # line 8
-            state = state._replace(visited=visited)
+            if not self.absorbs:
+                output = self.outputs.output(transition.action)
+                visit = {"output": output, "value": permanent_q[output]}
+                visited = self.visits.add(
+                    state.visited, now, following, visit, jnp.bool_(False), transition.valid
+                )  # line 8
+                state = state._replace(visited=visited)
             if self.use_cache:
                 seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs, state.age + 1)
                 next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
@@ -287,18 +295,25 @@ class DeepLearner:
         return state
 
     def update_permanent(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
-        """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D."""
-        batches = self.batches_of_visits(state)
-        if self.consolidation.absorbs:
-            (permanent, opt_state), lr = self.absorb(state, hypers, key, batches, active)
-            state = state._replace(absorb_lr=lr)
-        else:
+        """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D; or it absorbs a share of Q^T."""
+        if self.absorbs:
+            return self.absorb_share(state, hypers, key, active)
+        held = rings.size(state.visited)
+        batches = held // self.consolidation.batch
+        if self.consolidation.max_batches is not None:
+            batches = jnp.minimum(batches, self.consolidation.max_batches)
+        batches = jnp.where(held > 0, jnp.maximum(batches, self.consolidation.min_batches), 0)
 
-            def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
-                return self.permanent_step(state, hypers, self.ages_of_batch(state, key, i), carry, i < batches)
+        def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
+            if self.consolidation.in_order:  # line 14
+                ages = i * self.consolidation.batch + jnp.arange(self.consolidation.batch)
+                ages = jnp.minimum(ages, held - 1)
+            else:
+                ages = self.visits.draw_ages(state.visited, jax.random.fold_in(key, i), self.consolidation.batch)
+            return self.permanent_step(state, hypers, ages, carry, i < batches)
 
-            start = state.permanent, state.permanent_opt_state
-            permanent, opt_state = jax.lax.fori_loop(0, max_over_lanes(batches, active), one_batch, start)
+        start = state.permanent, state.permanent_opt_state
+        permanent, opt_state = jax.lax.fori_loop(0, max_over_lanes(batches, active), one_batch, start)
         return state._replace(
             permanent=permanent,
             permanent_opt_state=opt_state,
@@ -306,49 +321,43 @@ class DeepLearner:
             dropped=state.dropped + rings.overwritten(state.visited),
         )
 
-    def absorb(
-        self, state: DeepState, hypers: Hypers, key: Key, batches: Array, active: Array | bool
-    ) -> tuple[tuple[Any, Any], Array]:
-        """Trains the permanent part to absorb a share of V^T: its weights and optimizer state, and the step size that it found."""
-        seen = self.visited_states(state)
+    def absorb_share(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
+        """Trains the permanent part to Q^P + a Q^T on the states of B, by as many batches as it takes.
+
+        Not only on the latest visits: Q^T decays in all states, and all states of B are bootstrapped from.
+        """
+        options, seen = self.consolidation, self.visited_states(state)
         transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
         before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
         wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
         size = jnp.sum(wanted**2)
+        in_b = state._replace(visited=self.visits_of_replay(state.replay))
 
         def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
-            ages = self.ages_of_batch(state, key, i)
-            return self.permanent_step(state, hypers, ages, network, ready, hypers.absorb, lr)
+            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(key, i), options.batch)
+            return self.permanent_step(in_b, hypers, ages, network, ready, hypers.absorb, lr)
 
         def measure(network: Any) -> tuple[Array, Array]:
             now = taken(self.parts.permanent(network[0], state.transient, seen.obs), seen.output)
             moved = jnp.where(seen.weight > 0, now - before, 0.0)
             return jnp.sum(moved * wanted) / size, jnp.sqrt(jnp.sum((moved - wanted) ** 2) / size)
 
-        rounds = jnp.where(size > 0, -(-batches // absorption.BATCHES_PER_ROUND), 0)
-        start = state.permanent, state.permanent_opt_state
-        return absorption.absorb(start, state.absorb_lr, rounds, step, measure, active)
-
-    def batches_of_visits(self, state: DeepState) -> Array:
-        """The number of batches of a consolidation; the largest number where it ends when a share is absorbed."""
-        options, held = self.consolidation, rings.size(state.visited)
-        batches = held // options.batch
+        held = rings.size(state.replay)
+        batches = absorption.PASSES * jnp.minimum(held, options.buffer) // options.batch
         if options.max_batches is not None:
-            batches = (
-                jnp.full_like(batches, options.max_batches)
-                if options.absorbs
-                else jnp.minimum(batches, options.max_batches)
-            )
-        elif options.absorbs:
-            batches = absorption.PASSES * batches
-        return jnp.where(held > 0, jnp.maximum(batches, options.min_batches), 0)
+            batches = jnp.full_like(batches, options.max_batches)
+        rounds = jnp.maximum(batches, options.min_batches) // absorption.BATCHES_PER_ROUND
+        rounds = jnp.where((size > 0) & (held >= options.batch), jnp.maximum(rounds, 1), 0)
+        network = state.permanent, state.permanent_opt_state
+        (permanent, opt_state), lr = absorption.absorb(network, state.absorb_lr, rounds, step, measure, active)
+        return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
 
-    def ages_of_batch(self, state: DeepState, key: Key, i: Array) -> Array:
-        """[batch] the ages of the visits of batch i (line 14)."""
-        batch = self.consolidation.batch
-        if self.consolidation.in_order:
-            return jnp.minimum(i * batch + jnp.arange(batch), rings.size(state.visited) - 1)
-        return self.visits.draw_ages(state.visited, jax.random.fold_in(key, i), batch)
+    def visits_of_replay(self, replay: Ring) -> Ring:
+        """B as D would be: its actions as outputs, with Q^P of each, if that is cached."""
+        action, cached = replay.items["extras"]["action"], replay.items["now"]["cached"]
+        output = jnp.broadcast_to(jnp.asarray(self.outputs.output(action), action.dtype), action.shape)
+        value = taken(cached, output.astype(jnp.int32)) if self.use_cache else jnp.zeros(action.shape)
+        return Ring({"now": replay.items["now"], "extras": {"output": output, "value": value}}, replay.count)
 
     def permanent_step(
         self,
@@ -368,7 +377,7 @@ class DeepLearner:
         sample = self.visits.read(state.visited, ages)
         output, stored = sample.extras["output"].astype(jnp.int32), sample.extras["value"]
         transient_q = taken(self.parts.transient(state.transient, sample.obs), output)
-        if self.consolidation.absorbs and not self.parts.permanent_static:
+        if self.absorbs and not self.use_cache:
             stored = taken(self.parts.permanent(state.permanent, state.transient, sample.obs), output)
 
         def loss(weights: Any) -> Array:
@@ -385,12 +394,13 @@ class DeepLearner:
         )
 
     def visited_states(self, state: DeepState) -> Visited:
-        """A sample of D, or of B without a permanent part: evenly spaced from the oldest to the newest."""
-        replay, ring = (self.visits, state.visited) if self.parts.has_permanent else (self.replay, state.replay)
+        """A sample of D, or of B if there is no D: evenly spaced from the oldest to the newest."""
+        has_d = self.parts.has_permanent and not self.absorbs
+        replay, ring = (self.visits, state.visited) if has_d else (self.replay, state.replay)
         held = rings.size(ring)
         ages = jnp.arange(SAMPLE) * held // SAMPLE
         sample = replay.read(ring, ages)
-        output = sample.extras["output"] if self.parts.has_permanent else self.outputs.output(sample.extras["action"])
+        output = sample.extras["output"] if has_d else self.outputs.output(sample.extras["action"])
         output = jnp.broadcast_to(jnp.asarray(output, jnp.int32), ages.shape)
         return Visited(sample.obs, output, (sample.valid & (held > 0)).astype(jnp.float32))
 

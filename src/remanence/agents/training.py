@@ -94,8 +94,8 @@ class Consolidation:
     min_batches: int = 0
     """the smallest number of batches, even if D holds fewer: 100 on the image grid, whatever the number of visits"""
     absorbs: bool = False
-    """whether V^P is trained to absorb the share `hypers.absorb` of V^T, by as many batches as that takes; else one step per batch
-    towards V^P + V^T"""
+    """whether V^P is trained to absorb the share `hypers.absorb` of V^T in the states of B, by as many batches as that takes; else
+    one step per batch of D towards V^P + V^T"""
     cache: bool = False
     """whether V^P of stored transitions is stored with them instead of computed for each batch"""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import io
 import sys
 import time
@@ -16,7 +17,16 @@ import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
 from remanence.core.errors import Stopped, UserError, of_disk, of_memory, unknown
-from remanence.report.terminal import as_json, continual_figure, print_json, print_rich, share_of, show_results, size
+from remanence.report.terminal import (
+    as_json,
+    continual_figure,
+    parts_figure,
+    print_json,
+    print_rich,
+    share_of,
+    show_results,
+    size,
+)
 from remanence.runs.execution import Execution
 from remanence.runs.progress import messages
 
@@ -80,6 +90,8 @@ class Run:
     """run only these agents"""
     set: tuple[str, ...] = ()
     """change any field of an agent's configuration, each as AGENT.FIELD=VALUE"""
+    parts: bool = False
+    """record what becomes of permanent and transient values: shares absorbed and kept, sizes, drift"""
     json: bool = False
     """print the result as one JSON object on standard output"""
     execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -95,11 +107,18 @@ class Run:
         experiment = get(self.name)
         preset = self.preset or experiment.default_preset
         full = plan = experiment.plan(preset)
-        for change in self.set:
-            plan = plan.override(*_parse_change(change))
+        changes: dict[str, dict[str, str]] = {}
+        for agent, name, value in map(_parse_change, self.set):
+            changes.setdefault(agent, {})[name] = value
+        for agent, fields in changes.items():
+            plan = plan.override_all(agent, fields)
         if self.contenders:
             plan = plan.select(self.contenders)
         plan = plan.shortened(self.segments, self.segment_length, self.steps)
+        if self.parts:
+            if experiment.sweep_of or experiment.run_fn:
+                raise UserError(f"{self.name} records no curves of its agents: --parts has nothing to add")
+            plan = dataclasses.replace(plan, watch_parts=True)
         seeds = plan.seeds if self.seeds is None else self.seeds
         console.print(
             f"{experiment.name} ({preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
@@ -512,7 +531,7 @@ def _section(experiment: Experiment, name: str, runs: Sequence[tuple[Results, Pr
         experiment.title,
         experiment.figure,
         results,
-        {**experiment.figures(results), **continual_figure(experiment, results)},
+        {**experiment.figures(results), **continual_figure(experiment, results), **parts_figure(results)},
         experiment.judge(results),
         experiment.primary_metrics,
         experiment.remarks,

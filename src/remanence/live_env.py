@@ -26,13 +26,14 @@ from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
 from remanence.engine.life import LifeConfig, Probe, ProbeInput, first_reset_key
-from remanence.engine.probes import episode_curves, magnitudes
+from remanence.engine.probes import episode_curves, magnitudes, parts_of_value, together
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
 from remanence.gym.hosted import GymnasiumWorld, env_pool, env_seed, register_pool
 from remanence.gym.policy import Policy, load_policy
 from remanence.gym.pool import EnvPool
 from remanence.gym.spaces import Spaces
+from remanence.metrics import METRICS, impossible_values
 from remanence.results.directory import save
 from remanence.results.manifest import read_checked
 from remanence.results.schema import curve_rows
@@ -56,6 +57,7 @@ RECORDED = (
     "episode_length",
     "episodes",
     "task",
+    *(name for name, one in METRICS.items() if one.about_parts),
 )  # in the order of the tables; the first one is plotted
 POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
@@ -172,9 +174,13 @@ def live(
                 lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state, failed.get(seed, ""), absurd))
                 curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
-            diverged = [row["seed"] for row in lanes[-len(numbers) :] if row["diverged"] and not row["failed"]]
+            of_agent = lanes[-len(numbers) :]
+            diverged = [row["seed"] for row in of_agent if row["diverged"] and not row["failed"]]
             if diverged:
                 warnings.warn(divergence(name, diverged, len(numbers)), stacklevel=2)
+            ratios = zip(of_agent, outcome.record["value_ratio"][:, -1].tolist(), strict=True)
+            if warning := impossible_values(name, [ratio for row, ratio in ratios if not row["diverged"]]):
+                warnings.warn(warning, stacklevel=2)
     return LiveResults(
         None, description, pl.DataFrame(lanes, infer_schema_length=None), pl.concat(curves), policies=policies
     )
@@ -357,8 +363,8 @@ def _driver(
     try:
         check_hypers(hypers)
         agent = choose_learner(config.build(spec), name=name).agent
-        probe = _probe(schedule, agent, getattr(config, "frames", 1))
-        life_config = LifeConfig(agent, world, schedule.stream, probe, window=window)
+        probe = _probe(schedule, agent, world.discount, getattr(config, "frames", 1))
+        life_config = LifeConfig(agent, world, schedule.stream, probe, window=window, watch_parts=True)
         driver = Driver(life_config, _round_steps(life_config), devices=devices)
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
@@ -382,15 +388,13 @@ def _round_steps(life_config: LifeConfig) -> int:
     return exact if exact >= USUAL_ROUND // 2 else -(-life_config.window // rounds)
 
 
-def _probe(schedule: Schedule, agent: Agent, frames: int) -> Probe:
+def _probe(schedule: Schedule, agent: Agent, discount: float, frames: int) -> Probe:
     """What is recorded in each window."""
-    sizes = magnitudes(agent, frames)
 
-    def measure(probe_input: ProbeInput) -> dict[str, Any]:
-        task = {"task": probe_input.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
-        return {**episode_curves(probe_input), **task, **sizes(probe_input)}
+    def task(probe_input: ProbeInput) -> dict[str, Any]:
+        return {"task": probe_input.task_id.astype(np.float32)} if len(schedule.names) > 1 else {}
 
-    return measure
+    return together(episode_curves, task, parts_of_value(agent, discount), magnitudes(agent, frames))
 
 
 def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> list[pl.DataFrame]:

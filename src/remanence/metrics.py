@@ -25,6 +25,8 @@ class Metric:
     """on an axis"""
     bounds: tuple[float, float] = (-math.inf, math.inf)
     """values outside of these are impossible: intervals and bands do not leave them"""
+    about_parts: bool = False
+    """whether it tells how an agent works, not how well: it has its own panel"""
 
 
 NOT_NEGATIVE = (0.0, math.inf)
@@ -64,6 +66,15 @@ METRICS: dict[str, Metric] = {
             False,
             "MSE, other tasks",
             NOT_NEGATIVE,
+        ),
+        Metric(
+            "rmsve_permanent",
+            "root mean squared distance of what the agent keeps at a switch from the mean value over tasks",
+            "value",
+            None,
+            "distance of V^P from the mean over tasks",
+            NOT_NEGATIVE,
+            about_parts=True,
         ),
         Metric("mse", "mean squared value error", "value²", False, "MSE", NOT_NEGATIVE),
         Metric(
@@ -107,6 +118,76 @@ METRICS: dict[str, Metric] = {
             "episodes per window",
             NOT_NEGATIVE,
         ),
+        Metric(
+            "absorbed",
+            "share of V^T that V^P absorbed at the last consolidation, on visited states; 0 before the first",
+            "",
+            None,
+            "share of V^T absorbed",
+            about_parts=True,
+        ),
+        Metric(
+            "kept",
+            "share of V^T that was left after the last consolidation, on visited states; 1 before the first",
+            "",
+            None,
+            "share of V^T kept",
+            about_parts=True,
+        ),
+        Metric(
+            "jump",
+            "root mean squared change of V^P + V^T by the last consolidation, on visited states",
+            "value",
+            None,
+            "jump of V^P + V^T",
+            NOT_NEGATIVE,
+            about_parts=True,
+        ),
+        Metric(
+            "permanent_size",
+            "mean |V^P| of the states visited recently",
+            "value",
+            None,
+            "|V^P|",
+            NOT_NEGATIVE,
+            about_parts=True,
+        ),
+        Metric(
+            "transient_size",
+            "mean |V^T| of the states visited recently; |V| of an agent without a permanent part",
+            "value",
+            None,
+            "|V^T|",
+            NOT_NEGATIVE,
+            about_parts=True,
+        ),
+        Metric(
+            "permanent_drift",
+            "Euclidean distance of the weights of V^P from their start, at the last consolidation",
+            "",
+            None,
+            "drift of V^P",
+            NOT_NEGATIVE,
+            about_parts=True,
+        ),
+        Metric(
+            "transient_drift",
+            "Euclidean distance of the weights of V^T from their start, before the last consolidation",
+            "",
+            None,
+            "drift of V^T",
+            NOT_NEGATIVE,
+            about_parts=True,
+        ),
+        Metric(
+            "value_ratio",
+            "largest |V| of the states visited recently, relative to what rewards allow: the largest |reward| so far / (1 − γ)",
+            "",
+            None,
+            "largest |V| / what rewards allow",
+            NOT_NEGATIVE,
+            about_parts=True,
+        ),
         Metric("task", "index of the task at the end of the window", "", None, "task"),
         Metric("game", "index of the game at the end of the window", "", None, "game"),
         Metric(
@@ -141,6 +222,21 @@ def metric(name: str) -> Metric:
         if name.startswith(prefix):
             return replace(family, name=name, label=f"{family.label}, {name.removeprefix(prefix).replace('_', ' ')}")
     return Metric(name, "", "", None, name.replace("_", " "))
+
+
+POSSIBLE = 1.1  # `value_ratio` above this, at the end of a life, is worth a warning: a network errs by a few per cent
+
+
+def impossible_values(name: str, ratios: list[float]) -> str | None:
+    """A warning if values exceed what rewards allow. `ratios`: `value_ratio` at the end of each life."""
+    worst = max(ratios, default=0.0)
+    if not worst > POSSIBLE:
+        return None
+    many = sum(ratio > POSSIBLE for ratio in ratios)
+    return (
+        f"{name}: values exceed what rewards allow, in {many} of {len(ratios)} seeds: up to {worst:.2g} times the largest reward "
+        "/ (1 − γ). For a PT agent, absorb plus decay should be at most 1 (docs/agents/pt-dqn.md)"
+    )
 
 
 def lower_is_better(name: str) -> bool:

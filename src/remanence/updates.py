@@ -52,18 +52,28 @@ def permanent_error(target: Array, permanent: Array) -> Array:
     return target - permanent
 
 
-def permanent_loss(permanent: Array, stored: Array, transient: Array, valid: Array) -> Array:
+def permanent_loss(
+    permanent: Array, stored: Array, transient: Array, valid: Array, share: float | Array = 1.0
+) -> Array:
     """The squared error of V^P, a mean over the batch. Only V^P has a gradient.
 
-        ŷ = V^P_stored(S_j) + V^T(S_j)
+        ŷ = V^P_stored(S_j) + a V^T(S_j)                          (a = 1 in the paper)
         ½ ∇_{w^P} mean (ŷ − V^P(S_j))²  =  − mean (ŷ − V^P(S_j)) ∇ V^P(S_j)        (paper, Eq. 4; Algorithm 4, lines 15, 16)
 
     Samples that are not `valid` count as if their error were 0.
 
-    Args: permanent: V^P as it is now. stored: V^P when the state was visited. transient: V^T. All: [batch].
+    Args: permanent: V^P as it is now. stored: V^P when the state was visited. transient: V^T. All: [batch]. share: a, [].
     """
-    target = jax.lax.stop_gradient(stored + transient)
+    target = jax.lax.stop_gradient(absorbed(stored, transient, share))
     return jnp.mean(jnp.where(valid, permanent_error(target, permanent), 0.0) ** 2)
+
+
+def absorbed(permanent: Array, transient: Array, share: float | Array) -> Array:
+    """V^P after it has absorbed a share of V^T.
+
+    V^P + a V^T             (not in the paper; a ≤ 1 − λ, see `agents/shares.py`)
+    """
+    return permanent + share * transient
 
 
 def decayed(transient: Array, decay: float | Array) -> Array:

@@ -43,6 +43,17 @@ FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
     "prediction": (DeepTD(lr=0.01, hidden=(24,), batch=16, replay=200, target_every=None), BITS),
     "PT-DQN": (PTDQN(**PT, hidden=(32, 16), batch=16, frames=3), BITS),
     "PT-DQN, Adam": (PTDQN(**{**PT, "permanent_lr": 0.01}, hidden=(32,), batch=16, permanent_optimizer="adam"), BITS),
+    "PT-DQN, a share": (
+        PTDQN(
+            **{**PT, "permanent_lr": 0.2},
+            hidden=(32, 16),
+            batch=16,
+            frames=3,
+            absorb=0.25,
+            max_batches=8,  # one round: in later ones, rounding may decide whether a round is undone
+        ),
+        BITS,
+    ),
     "conv 3×3": (DQN(lr=0.01, layers=convolution(8, 3, 20), batch=16, replay=100, implicit_next=True), IMAGE),
     "conv 2×2, frames": (PTDQN(**PT, layers=convolution(5, 2, 32), batch=10, frames=2, implicit_next=True), IMAGE),
     "image without conv": (

@@ -415,6 +415,37 @@ def test_a_named_pt_agent_resets_its_transient_part_at_a_known_switch() -> None:
     assert 0 < left[True] < left[False]
 
 
+class Treadmill(gymnasium.Env):
+    """Two states in turn, and every step pays 1: with γ = 0.9, every value is 10."""
+
+    observation_space, action_space = spaces.Discrete(2), spaces.Discrete(2)
+    state = 0
+
+    def reset(self, *, seed: int | None = None, options: dict | None = None) -> tuple[int, dict]:
+        super().reset(seed=seed, options=options)
+        return self.state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict]:
+        del action
+        self.state = 1 - self.state
+        return self.state, 1.0, False, False, {}
+
+
+def test_values_grow_without_end_where_shares_add_up_to_more_than_one_and_only_there() -> None:
+    """Both keep three quarters of V^T; one absorbs all of it, by large steps, the other a quarter."""
+    small = {"hidden": (16,), "batch": 32, "replay": 400, "target_every": 50, "transient_lr": 0.01, "decay": 0.75}
+    agents = {
+        "paper": remanence.PTDQN(consolidate_every=200, permanent_lr=0.05, min_batches=100, in_order=False, **small),
+        "share": remanence.PTDQN(consolidate_every=200, absorb=0.25, **small),
+    }
+    with pytest.warns(UserWarning, match="paper: values exceed what rewards allow, in 1 of 1 seeds"):
+        results = quiet(agents, Treadmill, 1_000, discount=0.9, window=100)
+    assert results.matrix("paper", "value_ratio").max() > 1.2
+    assert 0.6 < results.matrix("share", "value_ratio").max() < 1.02
+    assert results.matrix("share", "absorbed")[0, -1] == pytest.approx(0.25, rel=0.1)
+    assert results.matrix("share", "kept")[0, -1] == pytest.approx(0.75, rel=1e-3)
+
+
 def test_a_real_minigrid() -> None:
     minigrid = pytest.importorskip("minigrid")
 

@@ -59,7 +59,7 @@ def test_every_agent_is_built_from_the_spec_of_an_environment(name: str) -> None
 
 
 def test_fields_that_may_differ_between_lanes_say_so_in_their_type() -> None:
-    assert per_lane_fields(PTDQN) == ("permanent_lr", "transient_lr", "decay")
+    assert per_lane_fields(PTDQN) == ("permanent_lr", "transient_lr", "decay", "absorb")
     assert per_lane_fields(DQN) == ("lr",)
     assert hypers_of(Q(lr=0.5, epsilon=0.2)) == Hypers(lr=0.5)
     assert program_of(Q(lr=0.5)) == program_of(Q(lr=0.1))
@@ -169,6 +169,7 @@ def _other(value: Any, name: str) -> Any:
         "renewal": Renewal(10, lambda key, weights, opt_state: (weights, opt_state)),  # noqa: ARG005
         "scale": 3.0,
         "decay": 0.123,
+        "absorb": 0.05,
         "reinit": not value,
     }
     if name in by_name:

@@ -27,7 +27,7 @@ REPLACED: dict[str, str] = {
     "index_rows, precomputed_inputs, wrap": "by_number of_table dress",
     "has_permanent, permanent_static, reinit, OnConsolidate, clear_replay()": "empty drifts redraw Forgetting resetting",
     "VisitMemory, visit_counts, visit_buffer": "Visits counted listed",
-    "add, permanent_update, dropped": "note absorb lost",
+    "add, permanent_update, dropped": "note lost",
     "add_scaled_gradient, closed_form_step, td_update": "nudge settle improve",
     "Frame, cached, valid, separate/implicit/none": "Seen known whole APART CHAINED WITHOUT",
     "tree_where, named_leaves, tree_nbytes, randint": "choose named bytes_of pick",

@@ -20,6 +20,7 @@ NO_NETWORK = "it has no deep network"  # why an agent has no native learner
 _PER_LANE = "may differ between lanes of one compiled program"
 PerLane: TypeAlias = Annotated[float, _PER_LANE]
 PerLaneOrDefault: TypeAlias = Annotated[float | None, _PER_LANE]  # None becomes a number when the configuration is made
+PerLaneOrNone: TypeAlias = Annotated[float | None, _PER_LANE]  # None: the agent is one without this number
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ ConsolidateEvery: TypeAlias = AtSwitch | Duration | None
 
 
 def check_hyper(name: str, value: float) -> None:
-    """Step sizes are finite and not negative; decays are in [0, 1]."""
+    """Step sizes are finite and not negative; decays and shares are in [0, 1]."""
     if not math.isfinite(value) or value < 0:
         raise UserError(f"{name} must be a finite number that is not negative; got {value}")
-    if name.endswith("decay") and value > 1:
+    if name.endswith(("decay", "absorb")) and value > 1:
         raise UserError(f"{name} must be between 0 and 1; got {value}")
 
 
@@ -44,6 +45,14 @@ def check_hypers(hypers: Any) -> None:
     if isinstance(hypers, Hypers):
         for name, value in vars(hypers).items():
             check_hyper(name, float(value))
+
+
+class Visited(NamedTuple):
+    """States and actions that an agent visited: where its values are measured."""
+
+    obs: Array  # [n, *obs] as `inspect` takes them
+    output: Array  # [n] the output of the action taken
+    weight: Array  # [n] how often; 0 where there is none
 
 
 class Agent(NamedTuple):
@@ -73,6 +82,8 @@ class Agent(NamedTuple):
     """(state, obs) -> activations of the last hidden layer of the (transient) network; None if there is no network"""
     activations: Callable[[AgentState, Array], list[Array]] | None = None
     """(state, obs) -> the outputs of all layers of that network; the last one is the values"""
+    visited: Callable[[AgentState], Visited] | None = None
+    """(state) -> states visited recently, for a PT agent since its last consolidation; None if the agent does not know them"""
     native: Callable[[], Agent] | str = NO_NETWORK
     """makes the same agent with a native learner (`agents/learners.py`), or says why there is none"""
 
@@ -106,14 +117,16 @@ def hypers_of(config: AgentConfig) -> Any:
     hypers = getattr(config, "hypers", None)
     if hypers is not None:
         return hypers
-    return Hypers(**{name: getattr(config, name) for name in per_lane_fields(type(config))})
+    values = {name: getattr(config, name) for name in per_lane_fields(type(config))}
+    return Hypers(**{name: value for name, value in values.items() if value is not None})
 
 
 def program_of(config: AgentConfig) -> Hashable:
     """What determines the compiled program: configurations with the same value can share one."""
     lanes = per_lane_fields(type(config)) if dataclasses.is_dataclass(config) else ()
     fields = dataclasses.fields(config) if dataclasses.is_dataclass(config) else ()
-    return type(config), *(getattr(config, field.name) for field in fields if field.name not in lanes)
+    absent = tuple(name for name in lanes if getattr(config, name) is None)
+    return type(config), absent, *(getattr(config, field.name) for field in fields if field.name not in lanes)
 
 
 @dataclass(frozen=True)

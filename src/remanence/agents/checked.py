@@ -13,6 +13,7 @@ import numpy as np
 
 from remanence.agents.base import AT_SWITCH, ConsolidateEvery, check_hyper
 from remanence.agents.behaviour import epsilon_greedy
+from remanence.agents.shares import AUTO
 from remanence.core.errors import UserError
 from remanence.core.types import Episodes, Steps
 
@@ -27,19 +28,14 @@ class CheckedConfig:
         for field in dataclasses.fields(self):  # type: ignore[arg-type]
             value = _plain(getattr(self, field.name))
             object.__setattr__(self, field.name, value)
-            _check(field.name, value, hints[field.name])
+            if value != AUTO or field.default != AUTO:
+                _check(field.name, value, hints[field.name])
 
 
 def consolidation_interval(every: Interval) -> ConsolidateEvery:
     if every is None:
         return AT_SWITCH
     return Steps(every) if isinstance(every, int) else every
-
-
-def default_decay(config: Any, usual: float) -> None:
-    """Sets λ where it is not given: at known task boundaries 0, the transient part is reset (paper, §5); else the usual value."""
-    if config.decay is None:
-        object.__setattr__(config, "decay", 0.0 if config.consolidate_every is None else usual)
 
 
 def _plain(value: Any) -> Any:
@@ -55,8 +51,9 @@ def _check(name: str, value: Any, hint: Any) -> None:
     """Raises for values that cannot work."""
     if not _fits(value, hint):
         raise UserError(f"{name} must be {_type_names(hint)}; got {value!r}")
-    if name.endswith("lr") or name == "decay":
-        check_hyper(name, value)
+    if name.endswith("lr") or name in ("decay", "absorb"):
+        if value is not None:
+            check_hyper(name, value)
     elif name == "epsilon":
         epsilon_greedy(value)
     elif name == "scale" and value is not None and not value > 0:

@@ -31,6 +31,8 @@ class ValueComposition(NamedTuple):
     """whether V^P of a state changes only at a consolidation; on a shared trunk it changes at every step"""
     activations: Callable[[Any, Array], list[Array]] | None = None
     """(transient, obs) -> the outputs of all layers of the transient network, V^T last, each [batch, ...]; None if not available"""
+    scaled: Callable[[Any, float | Array], Any] | None = None
+    """(transient, factor) -> transient weights with which V^T is multiplied by the factor; None if not available"""
     networks: tuple[Network, ...] = ()
     """the transient network, and the permanent one if there is one; none if they share layers"""
 
@@ -75,6 +77,7 @@ def separate_networks(permanent: Network, transient: Network) -> ValueCompositio
         input=transient.input,
         outputs=_outputs(transient),
         activations=transient.activations,
+        scaled=transient.scaled,
         networks=(transient, permanent),
     )
 
@@ -100,6 +103,10 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
         features = trunk.apply(weights.trunk, obs)
         return [*trunk.activations(weights.trunk, obs), *head.activations(weights.head, features)]
 
+    def scaled(weights: OnTrunk, factor: float | Array) -> OnTrunk:
+        assert head.scaled is not None
+        return weights._replace(head=head.scaled(weights.head, factor))
+
     return ValueComposition(
         init=init,
         permanent=permanent,
@@ -109,6 +116,7 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
         outputs=_outputs(head),
         permanent_static=False,
         activations=activations,
+        scaled=scaled if head.scaled else None,
     )
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from remanence.agents.base import Agent, AgentConfig, PerLane, PerLaneOrDefault
+from remanence.agents.base import Agent, AgentConfig, PerLane, PerLaneOrDefault, PerLaneOrNone
 from remanence.agents.behaviour import epsilon_greedy, uniform
-from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval, default_decay
+from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
 from remanence.agents.deep_configs import DQN, PTDQN, Deep, DeepPTTD, DeepTD
 from remanence.agents.linear import FeatureConfig, RowAndColumn, Table, ThresholdedRBF, linear
 from remanence.agents.networks import Conv, Dense, Flatten, MaxPool, OneHot, Relu, Scale, Tanh
 from remanence.agents.pt import pt_q, pt_td
+from remanence.agents.shares import AUTO, HalfLife, settle_shares
 from remanence.agents.td import q_learning, random_agent, td
 from remanence.core.errors import unknown
 from remanence.core.types import EnvSpec, Episodes, Steps
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 TABLE = Table()
+PER_HALF_LIFE = 16  # consolidations: those of a table cost little
 LARGE = 10  # the size of a large replay buffer, relative to the default
 
 
@@ -77,13 +79,23 @@ class PTTD(CheckedConfig):
 
     permanent_lr: PerLane = 0.01
     transient_lr: PerLane = 0.1
-    decay: PerLane = 0.0
-    """λ: the transient weights are multiplied by it at a consolidation"""
+    decay: PerLaneOrDefault = None
+    """λ: the transient weights are multiplied by it at a consolidation; None: 0, or as `transient_half_life` says"""
+    absorb: PerLaneOrNone = None
+    """a: the permanent part absorbs this share of the transient part at a consolidation, at most 1 − λ; None: it moves by
+    `permanent_lr` with every visit (paper), or a tenth of 1 − λ with a half-life"""
+    transient_half_life: HalfLife = None
+    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ"""
     features: FeatureConfig = TABLE
-    consolidate_every: Interval = None
-    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
+    consolidate_every: Interval = AUTO
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, the default; with a half-life, a
+    sixteenth of it"""
     buffer: int | None = None
     """how many visits are stored for a consolidation, the newest ones; None: all, as counts (tables only)"""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        settle_shares(self, None, 0.0, PER_HALF_LIFE)
 
     @property
     def name(self) -> str:
@@ -92,7 +104,8 @@ class PTTD(CheckedConfig):
     def build(self, spec: EnvSpec) -> Agent:
         value = linear(self.features.build(spec.obs, self.name))
         every = consolidation_interval(self.consolidate_every)
-        return pt_td(value, uniform(spec.num_actions), spec.obs.zeros(), self.buffer, every)
+        absorbs = self.absorb is not None
+        return pt_td(value, uniform(spec.num_actions), spec.obs.zeros(), self.buffer, every, absorbs)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,9 +134,16 @@ class PTQ(CheckedConfig):
     permanent_lr: PerLane = 0.01
     transient_lr: PerLane = 0.1
     decay: PerLaneOrDefault = None
-    """λ: the transient weights are multiplied by it at a consolidation; None: 0.5, and 0 at known task boundaries"""
-    consolidate_every: Interval = 1_000
-    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries"""
+    """λ: the transient weights are multiplied by it at a consolidation; None: 0.5, and 0 at known task boundaries, or as
+    `transient_half_life` says"""
+    absorb: PerLaneOrNone = None
+    """a: the permanent part absorbs this share of the transient part at a consolidation, at most 1 − λ; None: it moves by
+    `permanent_lr` with every visit (paper), or a tenth of 1 − λ with a half-life"""
+    transient_half_life: HalfLife = None
+    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ"""
+    consolidate_every: Interval = AUTO
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries; by default 1 000 steps, and with a
+    half-life a sixteenth of it"""
     epsilon: float = 0.1
     features: FeatureConfig = TABLE
     buffer: int | None = None
@@ -132,8 +152,8 @@ class PTQ(CheckedConfig):
     """whether a consolidation empties the buffer, as in the paper; the released continual agent does not"""
 
     def __post_init__(self) -> None:
-        default_decay(self, 0.5)
         super().__post_init__()
+        settle_shares(self, 1_000, 0.5, PER_HALF_LIFE)
 
     @property
     def name(self) -> str:
@@ -143,7 +163,8 @@ class PTQ(CheckedConfig):
         value = linear(self.features.build(spec.obs, self.name), spec.num_actions)
         every = consolidation_interval(self.consolidate_every)
         behaviour = epsilon_greedy(self.epsilon)
-        return pt_q(value, behaviour, spec.obs.zeros(), self.buffer, every, self.clear_buffer)
+        absorbs = self.absorb is not None
+        return pt_q(value, behaviour, spec.obs.zeros(), self.buffer, every, self.clear_buffer, absorbs)
 
 
 AGENTS: dict[str, Callable[[], AgentConfig]] = {

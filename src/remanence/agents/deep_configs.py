@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import optax
 
-from remanence.agents.base import AT_SWITCH, Agent, PerLane, PerLaneOrDefault
+from remanence.agents.base import AT_SWITCH, Agent, PerLane, PerLaneOrDefault, PerLaneOrNone
 from remanence.agents.behaviour import Behaviour, epsilon_greedy, uniform
-from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval, default_decay
+from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
 from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
 from remanence.agents.dqn import deep_agent
 from remanence.agents.networks import (
@@ -26,10 +26,26 @@ from remanence.agents.networks import (
     sequence,
     stacked,
 )
+from remanence.agents.shares import AUTO, HalfLife, settle_shares
 from remanence.agents.td import CONTROL, PREDICTION, Problem
-from remanence.agents.training import Consolidation, OnConsolidate, Renewal, Training, clear_replay, reset_all
+from remanence.agents.training import (
+    DECAY,
+    DECAY_OUTPUT,
+    REINIT,
+    Consolidation,
+    OnConsolidate,
+    Renewal,
+    Training,
+    clear_replay,
+    reset_all,
+)
 from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec, Steps
+
+PER_HALF_LIFE = 8  # consolidations
+REFRESHES = (
+    8  # steps between two consolidations, at least, in parts of the replay buffer: each computes its cached V^P again
+)
 
 Optimizer = str | optax.GradientTransformation
 
@@ -187,15 +203,27 @@ class PTDQN(Deep):
     """DQN with a permanent and a transient part (paper, Algorithm 4)."""
 
     permanent_lr: PerLane = 1e-4
+    """step size of the permanent part; with `absorb`, the first one of those that are tried"""
     transient_lr: PerLane = 1e-3
     decay: PerLaneOrDefault = None
-    """λ: the transient weights are multiplied by it at a consolidation; None: 0.75, and 0 at known task boundaries"""
-    consolidate_every: Interval = 5_000
-    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too"""
+    """λ: the transient weights are multiplied by it at a consolidation; None: 0.75, and 0 at known task boundaries, or as
+    `transient_half_life` says"""
+    absorb: PerLaneOrNone = None
+    """a: the permanent part is trained to V^P + a V^T at a consolidation, on the states of the replay buffer, by as many batches as
+    that takes; at most 1 − λ. None: a step of size `permanent_lr` towards V^P + V^T with every batch of the latest visits (paper),
+    or a tenth of 1 − λ with a half-life"""
+    transient_half_life: HalfLife = None
+    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ"""
+    consolidate_every: Interval = AUTO
+    """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too.
+    By default 5 000 steps, and with a half-life an eighth of it, or more where that would cost much"""
     permanent_optimizer: Optimizer = "sgd"
+    decay_output: bool | None = None
+    """whether V^T itself is multiplied by λ, by its last layer, in the target network too; else all weights are (paper). None: with
+    `absorb`"""
     reinit: bool | None = None
     """whether the transient weights are reinitialised at a consolidation instead of decayed; None: if `decay` is 0, as weights that
-    are all zero never learn again. A shared trunk is kept"""
+    are all zero never learn again, and not with `decay_output`. A shared trunk is kept"""
     clear_replay: bool | None = None
     """whether a consolidation empties the replay buffer; None: if it happens at known task boundaries"""
     reset_optimizer: bool | None = None
@@ -204,10 +232,10 @@ class PTDQN(Deep):
     """whether decayed weights are copied to the target network at once, not with the next copy (Algorithm 4)"""
     buffer: int | None = None
     """how many visits are stored for a consolidation; None: those of one interval, or the capacity of the replay buffer"""
-    in_order: bool = True
-    """whether a consolidation reads each visit once, in order; else it draws random batches"""
+    in_order: bool | None = None
+    """whether a consolidation reads each visit once, in order; else it draws random batches. None: without `absorb`"""
     max_batches: int | None = None
-    """the largest number of batches of a consolidation; None: as many as the visits fill"""
+    """the largest number of batches of a consolidation; None: as many as the visits fill, four times as many with `absorb`"""
     min_batches: int = 0
     """the smallest number of batches of a consolidation, even if there are fewer visits"""
     cache: bool | None = None
@@ -218,11 +246,23 @@ class PTDQN(Deep):
         return "PT-DQN"
 
     def __post_init__(self) -> None:
-        default_decay(self, 0.75)
-        if self.reinit is None:
-            object.__setattr__(self, "reinit", self.decay == 0)
         super().__post_init__()
-        if self.decay == 0 and not self.reinit:
+        settle_shares(self, 5_000, 0.75, PER_HALF_LIFE, self._fewest_steps)
+        absorbs = self.absorb is not None
+        for name, value in (
+            ("decay_output", absorbs),
+            ("reinit", self.decay == 0 and not (absorbs if self.decay_output is None else self.decay_output)),
+            ("in_order", not absorbs),
+        ):
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+        if absorbs and self.in_order:
+            raise UserError("absorb takes as many batches as it needs: they are drawn at random, give in_order=False")
+        if absorbs and not (self.decay_output or self.reinit):
+            raise UserError(
+                "with absorb, what is left of V^T must be known: give decay_output=True, which multiplies V^T by λ exactly"
+            )
+        if self.decay == 0 and not (self.reinit or self.decay_output):
             raise UserError(
                 "with decay=0, all transient weights become zero and never learn again: give reinit=True as well"
             )
@@ -230,6 +270,13 @@ class PTDQN(Deep):
             raise UserError(
                 f"{self.consolidate_every} steps between consolidations do not fill a batch of {self.batch}: change one of them"
             )
+
+    @property
+    def _fewest_steps(self) -> int:
+        """Between two consolidations, so that they cost a few per cent of learning; but never more than a half-life."""
+        half_life = self.transient_half_life
+        count = half_life.count if isinstance(half_life, Steps) else half_life if isinstance(half_life, int) else 1
+        return max(self.batch, min(count, self.replay // REFRESHES))
 
     def build(self, spec: EnvSpec) -> Agent:
         every = consolidation_interval(self.consolidate_every)
@@ -242,7 +289,7 @@ class PTDQN(Deep):
             spec.obs.zeros(),
             self.training,
             OnConsolidate(
-                "reinit" if self.reinit else "decay",
+                REINIT if self.reinit else DECAY_OUTPUT if self.decay_output else DECAY,
                 at_switch if self.clear_replay is None else self.clear_replay,
                 (at_switch or bool(self.reinit)) if self.reset_optimizer is None else self.reset_optimizer,
                 self.sync_target,
@@ -251,9 +298,10 @@ class PTDQN(Deep):
                 self.permanent_optimizer,
                 self.batch,
                 max(self.buffer or visits, self.batch),
-                self.in_order,
+                bool(self.in_order),
                 self.max_batches,
                 self.min_batches,
+                self.absorb is not None,
                 not self.trunk if self.cache is None else self.cache,
             ),
             every,

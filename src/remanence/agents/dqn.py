@@ -24,7 +24,7 @@ value of the next state replaces the maximum: this is TD. The equations are in `
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
@@ -35,8 +35,9 @@ import optax
 from jax import Array
 from jax.typing import ArrayLike
 
+from remanence.agents import absorption
 from remanence.agents import ring as rings
-from remanence.agents.base import Agent, ConsolidateEvery
+from remanence.agents.base import Agent, ConsolidateEvery, Visited
 from remanence.agents.behaviour import Behaviour
 from remanence.agents.composition import ValueComposition
 from remanence.agents.frames import FrameStack, frame_stack
@@ -47,6 +48,7 @@ from remanence.agents.ring import Ring
 from remanence.agents.td import Problem
 from remanence.agents.training import (
     DECAY,
+    DECAY_OUTPUT,
     NOTHING,
     REINIT,
     Consolidation,
@@ -62,6 +64,8 @@ from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import decayed, permanent_loss, td_target, transient_loss
 
+SAMPLE = 256  # visited states on which networks are measured
+
 
 class DeepState(NamedTuple):
     permanent: Any  # w^P, weights of V^P
@@ -76,6 +80,7 @@ class DeepState(NamedTuple):
     steps: Array  # [] steps learned from
     dropped: Array  # [] visits that a full D dropped
     initial: Any = ()  # the initial w^T, for a penalty; () without one
+    absorb_lr: Any = ()  # [] the step size of the permanent part, where it is found; else ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +133,16 @@ class DeepLearner:
             repeat_first=self.training.repeat_first,
         )
 
+    @property
+    def absorbs(self) -> bool:
+        """Whether Q^P absorbs a share of Q^T in the states of B, and there is no D."""
+        return self.consolidation.absorbs and self.parts.has_permanent
+
     @cached_property
     def visits(self) -> Replay:
-        """D"""
+        """D; where a share is absorbed, B read as D is."""
+        if self.absorbs:
+            return replace(self.replay, capacity=self.replay.slots, next_obs_storage=NONE)
         return Replay(
             self.example_obs,
             {"output": _integer(self.parts.outputs), "value": np.float32(0)},
@@ -141,7 +153,6 @@ class DeepLearner:
         )
 
     def init(self, key: Key, hypers: Hypers) -> DeepState:
-        del hypers
         permanent, transient = self.parts.init(key)
         return DeepState(
             permanent,  # line 2
@@ -150,12 +161,13 @@ class DeepLearner:
             self.optimizer.init(transient),
             self.permanent_optimizer.init(permanent),
             self.replay.begin(),  # line 1
-            self.visits.begin() if self.parts.has_permanent else (),  # line 1
+            self.visits.begin() if self.parts.has_permanent and not self.absorbs else (),  # line 1
             self.frames.begin(),
             age=jnp.int32(0),
             steps=jnp.int32(0),
             dropped=jnp.int32(0),
             initial=transient if self.training.penalty else (),
+            absorb_lr=jnp.asarray(hypers.permanent_lr, jnp.float32) if self.absorbs else (),
         )
 
     def values(self, state: DeepState, obs: Array) -> Array:
@@ -179,12 +191,13 @@ class DeepLearner:
         if parts.has_permanent:
             seen = frames.input(state.recent, transition.obs, state.age)
             permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
-            output = self.outputs.output(transition.action)
-            visit = {"output": output, "value": permanent_q[output]}
-            visited = self.visits.add(
-                state.visited, now, following, visit, jnp.bool_(False), transition.valid
-            )  # line 8
-            state = state._replace(visited=visited)
+            if not self.absorbs:
+                output = self.outputs.output(transition.action)
+                visit = {"output": output, "value": permanent_q[output]}
+                visited = self.visits.add(
+                    state.visited, now, following, visit, jnp.bool_(False), transition.valid
+                )  # line 8
+                state = state._replace(visited=visited)
             if self.use_cache:
                 seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs, state.age + 1)
                 next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
@@ -263,6 +276,10 @@ class DeepLearner:
         if options.transient == DECAY:
             transient = jax.tree.map(lambda w: decayed(w, hypers.decay), state.transient)
             state = state._replace(transient=transient)  # line 17
+        elif options.transient == DECAY_OUTPUT:  # V^T ← λ V^T
+            assert parts.scaled is not None
+            target = parts.scaled(state.target, hypers.decay) if training.target_every else ()
+            state = state._replace(transient=parts.scaled(state.transient, hypers.decay), target=target)
         elif options.transient == REINIT:  # λ = 0: weights that are all zero would never learn
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
             if training.penalty:
@@ -279,7 +296,9 @@ class DeepLearner:
         return state
 
     def update_permanent(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
-        """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D."""
+        """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D; or it absorbs a share of Q^T."""
+        if self.absorbs:
+            return self.absorb_share(state, hypers, key, active)
         held = rings.size(state.visited)
         batches = held // self.consolidation.batch
         if self.consolidation.max_batches is not None:
@@ -303,22 +322,88 @@ class DeepLearner:
             dropped=state.dropped + rings.overwritten(state.visited),
         )
 
+    def absorb_share(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
+        """Trains the permanent part to Q^P + a Q^T on the states of B, by as many batches as it takes.
+
+        Not only on the latest visits: Q^T decays in all states, and all states of B are bootstrapped from.
+        """
+        options, seen = self.consolidation, self.visited_states(state)
+        transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
+        before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
+        wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
+        size = jnp.sum(wanted**2)
+        in_b = state._replace(visited=self.visits_of_replay(state.replay))
+
+        def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
+            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(key, i), options.batch)
+            return self.permanent_step(in_b, hypers, ages, network, ready, hypers.absorb, lr)
+
+        def measure(network: Any) -> tuple[Array, Array]:
+            now = taken(self.parts.permanent(network[0], state.transient, seen.obs), seen.output)
+            moved = jnp.where(seen.weight > 0, now - before, 0.0)
+            return jnp.sum(moved * wanted) / size, jnp.sqrt(jnp.sum((moved - wanted) ** 2) / size)
+
+        held = rings.size(state.replay)
+        batches = absorption.PASSES * jnp.minimum(held, options.buffer) // options.batch
+        if options.max_batches is not None:
+            batches = jnp.full_like(batches, options.max_batches)
+        rounds = jnp.maximum(batches, options.min_batches) // absorption.BATCHES_PER_ROUND
+        rounds = jnp.where((size > 0) & (held >= options.batch), jnp.maximum(rounds, 1), 0)
+        network = state.permanent, state.permanent_opt_state
+        (permanent, opt_state), lr = absorption.absorb(network, state.absorb_lr, rounds, step, measure, active)
+        return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
+
+    def visits_of_replay(self, replay: Ring) -> Ring:
+        """B as D would be: its actions as outputs, with Q^P of each, if that is cached."""
+        action, cached = replay.items["extras"]["action"], replay.items["now"]["cached"]
+        output = jnp.broadcast_to(jnp.asarray(self.outputs.output(action), action.dtype), action.shape)
+        value = taken(cached, output.astype(jnp.int32)) if self.use_cache else jnp.zeros(action.shape)
+        return Ring({"now": replay.items["now"], "extras": {"output": output, "value": value}}, replay.count)
+
     def permanent_step(
-        self, state: DeepState, hypers: Hypers, ages: Array, permanent: tuple[Any, Any], ready: Array
+        self,
+        state: DeepState,
+        hypers: Hypers,
+        ages: Array,
+        permanent: tuple[Any, Any],
+        ready: Array,
+        share: float | Array = 1.0,
+        lr: Array | None = None,
     ) -> tuple[Any, Any]:
-        """A gradient step of the permanent part, (weights, optimizer state), on the visits of these ages."""
+        """A gradient step of the permanent part, (weights, optimizer state), on the visits of these ages.
+
+        Args: share: of Q^T, which is added to Q^P for the target. lr: the step size, if it is not `hypers.permanent_lr`.
+        """
         weights, opt_state = permanent
         sample = self.visits.read(state.visited, ages)
         output, stored = sample.extras["output"].astype(jnp.int32), sample.extras["value"]
         transient_q = taken(self.parts.transient(state.transient, sample.obs), output)
+        if self.absorbs and not self.use_cache:
+            stored = taken(self.parts.permanent(state.permanent, state.transient, sample.obs), output)
 
         def loss(weights: Any) -> Array:
             permanent_q = taken(self.parts.permanent(weights, state.transient, sample.obs), output)
-            return permanent_loss(permanent_q, stored, transient_q, sample.valid)  # line 15
+            return permanent_loss(permanent_q, stored, transient_q, sample.valid, share)  # line 15
 
         return apply_gradient(  # line 16
-            self.permanent_optimizer, jax.grad(loss)(weights), weights, opt_state, hypers.permanent_lr, ready
+            self.permanent_optimizer,
+            jax.grad(loss)(weights),
+            weights,
+            opt_state,
+            hypers.permanent_lr if lr is None else lr,
+            ready,
         )
+
+    def visited_states(self, state: DeepState) -> Visited:
+        """A sample of D, or of B if there is no D: evenly spaced from the oldest to the newest."""
+        has_d = self.parts.has_permanent and not self.absorbs
+        replay, ring = (self.visits, state.visited) if has_d else (self.replay, state.replay)
+        held = rings.size(ring)
+        ages = jnp.arange(SAMPLE) * held // SAMPLE
+        sample = replay.read(ring, ages)
+        output = sample.extras["output"] if has_d else self.outputs.output(sample.extras["action"])
+        output = jnp.broadcast_to(jnp.asarray(output, jnp.int32), ages.shape)
+        return Visited(sample.obs, output, (sample.valid & (held > 0)).astype(jnp.float32))
 
     def inspect(self, state: DeepState, obs: Array) -> dict[str, Array]:
         """`obs` is a network input: with several frames, their stack."""
@@ -351,6 +436,7 @@ class DeepLearner:
             policy_state=_policy_state,
             features=self.features if has_activations else None,
             activations=self.activations if has_activations else None,
+            visited=self.visited_states if self.heads == 1 else None,
             native=why_not_native(self) or partial(self._native_agent, consolidate_every),
         )
         if self.heads == 1:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from remanence.agents.base import Visited
 from remanence.core.errors import UserError
 from remanence.core.types import Key, ObsSpec
 
@@ -72,6 +73,12 @@ def linear(features: Features, outputs: int = 1) -> Value:
         return weights + (1.0 - _power(1.0 - lr, visits)) * (target - weights)
 
     return Value(init, apply, add_scaled_gradient, closed_form_step if features.one_hot else None)
+
+
+def table_entries(weight: Array) -> Visited:
+    """The entries of a table; weight: [states, outputs]."""
+    states, outputs = weight.shape
+    return Visited(jnp.repeat(jnp.arange(states), outputs), jnp.tile(jnp.arange(outputs), states), weight.reshape(-1))
 
 
 def one_hot(states: int) -> Features:

@@ -69,6 +69,8 @@ class Network(NamedTuple):
     """for each layer: its label, the shape of its output, its number of parameters"""
     layers: tuple[Layer, ...] = ()
     """its layers, if it is a plain sequence of them"""
+    scaled: Callable[[Any, float | Array], Any] | None = None
+    """(weights, factor) -> weights with which every output is multiplied by the factor; None if the last layer is not dense"""
 
     @property
     def size(self) -> int:
@@ -98,6 +100,9 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
             values.append(layer.apply(layer_weights, values[-1]))
         return values
 
+    def scaled(weights: list[Any], factor: float | Array) -> list[Any]:
+        return [*weights[:-1], jax.tree.map(lambda leaf: factor * leaf, weights[-1])]
+
     return Network(
         init,
         apply=lambda weights, obs: outputs(weights, obs)[-1],
@@ -106,6 +111,7 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
         output=shapes[-1],
         summary=tuple(summary),
         layers=tuple(layers),
+        scaled=scaled if layers and isinstance(layers[-1], Dense) else None,
     )
 
 

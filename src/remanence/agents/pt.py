@@ -47,9 +47,10 @@ def pt_td(
     example_obs: ArrayLike = 0,
     buffer: int | None = None,
     consolidate_every: ConsolidateEvery = AT_SWITCH,
+    absorbs: bool = False,
 ) -> Agent:
     """PT-TD (Algorithm 1), generalised to any consolidation interval and decay. See `permanent_transient`."""
-    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every)
+    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every, absorbs=absorbs)
 
 
 def pt_q(
@@ -59,9 +60,10 @@ def pt_q(
     buffer: int | None = None,
     consolidate_every: ConsolidateEvery = AT_SWITCH,
     clear: bool = True,
+    absorbs: bool = False,
 ) -> Agent:
     """PT-Q-learning: semi-continual (Algorithm 3) if it consolidates at known task boundaries, else continual (Algorithm 2)."""
-    return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, consolidate_every, clear)
+    return permanent_transient(CONTROL, value, behaviour, example_obs, buffer, consolidate_every, clear, absorbs)
 
 
 def permanent_transient(
@@ -72,6 +74,7 @@ def permanent_transient(
     buffer: int | None,
     consolidate_every: ConsolidateEvery,
     clear: bool = True,
+    absorbs: bool = False,
 ) -> Agent:
     """An agent with a permanent and a transient part, each with its own weights.
 
@@ -82,6 +85,7 @@ def permanent_transient(
         buffer: how many visits are stored for consolidation, the newest ones; None: all, as counts (tables only).
         consolidate_every: at known task boundaries, or every k episodes or steps.
         clear: whether consolidation empties the buffer, as in the paper; the authors' continual agent does not.
+        absorbs: whether V^P absorbs the share `hypers.absorb` of V^T exactly, instead of by steps of size `hypers.permanent_lr`.
     """
     visits = (
         visit_counts(problem, value) if buffer is None else visit_buffer(problem, value, example_obs, buffer, clear)
@@ -104,11 +108,13 @@ def permanent_transient(
         )
 
     def consolidate(state: PTState, hypers: Hypers, key: Key, active: Array | bool) -> PTState:
-        """One pass over all visits (Eq. 4, App. A); then the transient part decays and the buffer is emptied."""
+        """One pass over all visits (Eq. 4, App. A), or a share; then the transient part decays and the buffer is emptied."""
         del key
-        permanent = visits.permanent_update(
-            state.visited, state.permanent, state.transient, hypers.permanent_lr, active
-        )
+        before = state.visited, state.permanent, state.transient
+        if absorbs:
+            permanent = visits.absorb(*before, hypers.absorb)
+        else:
+            permanent = visits.permanent_update(*before, hypers.permanent_lr, active)
         return PTState(
             permanent=permanent,
             transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),
@@ -129,4 +135,5 @@ def permanent_transient(
         consolidate_every,
         samples_dropped=lambda state: state.dropped,
         policy_state=lambda state: state._replace(visited=(), dropped=()),
+        visited=lambda state: visits.visited(state.visited),
     )

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.agents.base import AT_SWITCH, Agent
+from remanence.agents.base import AT_SWITCH, Agent, Visited
 from remanence.agents.behaviour import Behaviour, uniform
-from remanence.agents.linear import Value
+from remanence.agents.linear import Value, table_entries
 from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import td_error
 
@@ -58,7 +58,19 @@ def _learner(problem: Problem, value: Value, behaviour: Behaviour, reset: bool) 
     def inspect(weights: Any, obs: Array) -> dict[str, Array]:
         return {"value": value.apply(weights, obs)}
 
-    return Agent(init, act, learn, consolidate, inspect, consolidate_every=AT_SWITCH if reset else None)
+    def visited(weights: Any) -> Visited:
+        """Entries that learned something: the agent does not remember visits."""
+        return table_entries((weights != 0).astype(jnp.float32))
+
+    return Agent(
+        init,
+        act,
+        learn,
+        consolidate,
+        inspect,
+        consolidate_every=AT_SWITCH if reset else None,
+        visited=visited if value.closed_form_step else None,
+    )
 
 
 def td(value: Value, behaviour: Behaviour, reset: bool = False) -> Agent:

@@ -21,7 +21,7 @@ OPTIMIZERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "adam": optax.scale_by_adam,
     "rmsprop": optax.scale_by_rms,
 }
-KEEP, REINIT, DECAY = "keep", "reinit", "decay"
+KEEP, REINIT, DECAY, DECAY_OUTPUT = "keep", "reinit", "decay", "decay output"
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,8 @@ class OnConsolidate:
     """What happens at a consolidation, besides the training of the permanent part."""
 
     transient: str = REINIT
-    """weights of the transient part: "keep", "reinit" (except a shared trunk), or "decay" by λ"""
+    """weights of the transient part: "keep", "reinit" (except a shared trunk), "decay" by λ, or "decay output": those of the last
+    layer decay, so that V^T is multiplied by λ exactly, and the target network's likewise"""
     clear_replay: bool = True
     """whether the replay buffer B is emptied"""
     reset_optimizer: bool = True
@@ -92,6 +93,9 @@ class Consolidation:
     """the largest number of batches; None: as many as the visits fill"""
     min_batches: int = 0
     """the smallest number of batches, even if D holds fewer: 100 on the image grid, whatever the number of visits"""
+    absorbs: bool = False
+    """whether V^P is trained to absorb the share `hypers.absorb` of V^T in the states of B, by as many batches as that takes; else
+    one step per batch of D towards V^P + V^T"""
     cache: bool = False
     """whether V^P of stored transitions is stored with them instead of computed for each batch"""
 
@@ -156,8 +160,11 @@ def check_options(
         raise UserError(f"the target network must be copied every 1 or more steps; got {training.target_every}")
     if training.renewal is not None and training.renewal.every < 1:
         raise UserError(f"weights must be renewed every 1 or more steps; got {training.renewal.every}")
-    if on_consolidate.transient not in (KEEP, REINIT, DECAY):
-        raise unknown("treatment of the transient weights", on_consolidate.transient, (KEEP, REINIT, DECAY))
+    treatments = (KEEP, REINIT, DECAY, DECAY_OUTPUT)
+    if on_consolidate.transient not in treatments:
+        raise unknown("treatment of the transient weights", on_consolidate.transient, treatments)
+    if on_consolidate.transient == DECAY_OUTPUT and parts.scaled is None:
+        raise UserError("the output of a network can decay if its last layer is dense; this one is not")
     if consolidation.cache and not parts.permanent_static:
         raise UserError(
             "V^P on a shared trunk changes at every step: it cannot be cached; use two networks, or cache=False"

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 from jax.typing import ArrayLike
 
 from remanence.agents import ring as rings
-from remanence.agents.linear import Value
+from remanence.agents.base import Visited
+from remanence.agents.linear import Value, table_entries
 from remanence.agents.ring import Ring
 from remanence.agents.td import Problem
 from remanence.core.errors import UserError
 from remanence.core.types import Key, Transition
-from remanence.updates import permanent_error
+from remanence.updates import absorbed, permanent_error
 
 
 class VisitMemory(NamedTuple):
@@ -26,8 +28,11 @@ class VisitMemory(NamedTuple):
     add: Callable[[Any, Transition], Any]
     permanent_update: Callable[[Any, Any, Any, float | Array, Array | bool], Any]
     """(visits, permanent, transient, lr, active) -> permanent"""
+    absorb: Callable[[Any, Any, Any, float | Array], Any]
+    """(visits, permanent, transient, share) -> permanent, after it absorbed a share of the transient part"""
     after_consolidation: Callable[[Any], Any]  # the memory after a consolidation
     dropped: Callable[[Any], Array]  # the number of dropped visits
+    visited: Callable[[Any], Visited]
 
 
 def visit_counts(problem: Problem, value: Value) -> VisitMemory:
@@ -52,12 +57,17 @@ def visit_counts(problem: Problem, value: Value) -> VisitMemory:
         del active
         return closed_form_step(permanent, permanent + transient, visits, lr)
 
+    def absorb(visits: Any, permanent: Any, transient: Any, share: float | Array) -> Any:
+        return jnp.where(visits > 0, absorbed(permanent, transient, share), permanent)
+
     return VisitMemory(
         init=lambda key: jnp.zeros_like(value.init(key)),
         add=add,
         permanent_update=permanent_update,
+        absorb=absorb,
         after_consolidation=jnp.zeros_like,
         dropped=lambda _: jnp.int32(0),
+        visited=table_entries,
     )
 
 
@@ -86,11 +96,23 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
 
         return rings.fold(update_one, permanent, ring, active)
 
+    def absorb(ring: Ring, permanent: Any, transient: Any, share: float | Array) -> Any:
+        """Of all weights: where values are linear in them, V^P absorbs the share in every state, visited or not."""
+        del ring
+        return jax.tree.map(lambda p, t: absorbed(p, t, share), permanent, transient)
+
+    def visited(ring: Ring) -> Visited:
+        obs, output = jax.tree.map(lambda leaf: leaf[:-1], ring.items)
+        held = jnp.arange(len(output)) < rings.size(ring)
+        return Visited(obs, output.astype(jnp.int32), held.astype(jnp.float32))
+
     return VisitMemory(
         init=lambda _: rings.make_ring((example_obs, np.int8(0)), capacity),
         add=add,
         permanent_update=permanent_update,
+        absorb=absorb,
         after_consolidation=rings.emptied if clear else lambda ring: ring,
         # A buffer that is never cleared is meant to hold the newest visits only: none counts as dropped.
         dropped=rings.overwritten if clear else lambda _: jnp.int32(0),
+        visited=visited,
     )

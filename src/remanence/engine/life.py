@@ -34,6 +34,8 @@ from remanence.core.types import (
     Transition,
     WorldState,
 )
+from remanence.engine import parts
+from remanence.engine.parts import PartsStats
 from remanence.streams import Stream
 from remanence.worlds.base import HostedWorld, World
 
@@ -112,6 +114,7 @@ class Life(NamedTuple):
     ended: Array  # [] the window is full and not yet closed
     waiting: Array  # [] the lane waits
     episodes: EpisodeStats | None  # None if a window is an episode
+    parts: PartsStats | None = None  # None if they are not watched
 
 
 class ProbeInput(NamedTuple):
@@ -123,6 +126,7 @@ class ProbeInput(NamedTuple):
     episodes: EpisodeStats | None = None
     world: WorldState = None
     obs: Any = None  # [*obs] what the agent sees next
+    parts: PartsStats | None = None
 
 
 Probe: TypeAlias = Callable[[ProbeInput], Any]  # -> pytree of measurements; recorded once per window
@@ -139,6 +143,8 @@ class LifeConfig(NamedTuple):
     """a lane that needs more steps is stopped: an agent whose values diverge may never end an episode"""
     window: int = 1
     """steps per window, if the stream counts steps"""
+    watch_parts: bool = False
+    """whether consolidations are measured (`engine/parts.py`)"""
 
     @property
     def by_steps(self) -> bool:
@@ -200,6 +206,7 @@ def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
         ended=jnp.bool_(False),
         waiting=jnp.bool_(False),
         episodes=_no_episodes() if config.by_steps else None,
+        parts=parts.begin(k_agent) if config.watch_parts else None,
     )
     return life._replace(waiting=is_due(config, life))
 
@@ -239,6 +246,8 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
         window=tree_where(active, _add(life.window, seen.reward, world.discount), life.window),
         step=life.step + active,
     )
+    if life.parts is not None:
+        moved = moved._replace(parts=tree_where(active, parts.see_reward(life.parts, seen.reward), life.parts))
     if config.by_steps:
         moved = moved._replace(
             episodes=tree_where(active, _count(life.episodes, seen, completed), life.episodes),
@@ -281,6 +290,9 @@ def consolidate(config: LifeConfig, hypers: Any, life: Life) -> Life:
         agent=tree_where(due, agent, life.agent),
         consolidations=life.consolidations + due,
     )
+    if life.parts is not None:
+        measured = parts.at_consolidation(life.parts, config.agent, hypers, life.agent, agent)
+        consolidated = consolidated._replace(parts=tree_where(due, measured, life.parts))
     return consolidated._replace(waiting=jnp.where(due, False, life.waiting))
 
 
@@ -288,7 +300,7 @@ def probe_input(config: LifeConfig, life: Life) -> ProbeInput:
     """The input of the probe at the end of the current window."""
     before = life._replace(step=jnp.maximum(life.step - 1, 0))  # the segment of the last step
     task_id = config.stream.task_id(_segment(config, before), life.keys.tasks)
-    return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world, life.obs)
+    return ProbeInput(life.agent, task_id, life.window, life.episodes, life.world, life.obs, life.parts)
 
 
 def windows(config: LifeConfig, life: Life) -> Array:

@@ -10,6 +10,7 @@ from jax import Array
 from remanence.agents.base import Agent
 from remanence.core.errors import UserError
 from remanence.core.frames import join_frames
+from remanence.engine import parts
 from remanence.engine.life import LAST_EPISODES, Probe, ProbeInput
 from remanence.worlds.true_values import Truth
 
@@ -24,6 +25,8 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
         rmsve_current_unweighted   the same, all points weighted equally
         rmsve_others               mean over the other tasks of the unweighted root mean squared error
         mse_others                 mean over the other tasks of the unweighted mean squared error
+        rmsve_permanent            unweighted root mean squared distance of the part it retains from the mean value over all tasks;
+                                   only in lives that watch their parts
     """
     points, values = jnp.asarray(truth.points), jnp.asarray(truth.values.T, jnp.float32)  # [points, tasks]
     weights = jnp.asarray(np.where(truth.final, 0.0, truth.weights), jnp.float32)
@@ -42,12 +45,15 @@ def value_error(agent: Agent, truth: Truth) -> Probe:
         def others(by_task: Array) -> Array:
             return jnp.sum(jnp.where(live, 0.0, by_task)) / max(num_tasks - 1, 1)
 
-        return {
+        measured = {
             "rmsve_current": jnp.sqrt(current(mse_now)),
             "rmsve_current_unweighted": jnp.sqrt(current(mse_now_unweighted)),
             "rmsve_others": others(jnp.sqrt(mse_retained)),
             "mse_others": others(mse_retained),
         }
+        if probe_input.parts is not None:
+            measured["rmsve_permanent"] = jnp.sqrt(jnp.sum(alike * (retained - jnp.mean(values, axis=1)) ** 2))
+        return measured
 
     return measure
 
@@ -118,6 +124,50 @@ def latest_returns(probe_input: ProbeInput) -> dict[str, Array]:
         "return_average": done.average,
         **{name: curves[name] for name in ("return", "episodes", "reward_rate")},
     }
+
+
+def parts_of_value(agent: Agent, discount: float) -> Probe:
+    """The two parts of a PT agent, and whether its values are possible; needs `LifeConfig.watch_parts`.
+
+    absorbed, kept, jump   of the last consolidation (`engine/parts.py`); 0, 1 and 0 before the first
+    permanent_drift        distance of the weights of V^P from their start, at the last consolidation
+    transient_drift        the same for V^T
+    permanent_size         mean |V^P| of the states visited recently
+    transient_size         mean |V^T| of them
+    value_ratio            the largest |V^P + V^T| of them, relative to max |R| / (1 − γ), which no value can exceed; 0 where
+                           that is not known: before the first reward, and without discounting
+    """
+
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        last = probe_input.parts
+        if last is None:
+            raise UserError("parts_of_value needs a life that watches its parts: give LifeConfig(watch_parts=True)")
+        of_consolidation = ("absorbed", "kept", "jump", "permanent_drift", "transient_drift")
+        measured = {name: getattr(last, name) for name in of_consolidation}
+        if agent.visited is None:
+            return {**measured, **dict.fromkeys(("permanent_size", "transient_size", "value_ratio"), jnp.float32(0))}
+        seen = agent.visited(probe_input.agent)
+        permanent, transient = parts.part_values(agent, probe_input.agent, seen)
+        largest = jnp.max(jnp.where(seen.weight > 0, jnp.abs(permanent + transient), 0.0))
+        bounded = (last.largest_reward > 0) & (discount < 1)
+        allowed = jnp.where(bounded, last.largest_reward, 1.0)
+        return {
+            **measured,
+            "permanent_size": parts.mean(jnp.abs(permanent), seen),
+            "transient_size": parts.mean(jnp.abs(transient), seen),
+            "value_ratio": jnp.where(bounded, (1 - discount) * largest / allowed, 0.0),
+        }
+
+    return measure
+
+
+def together(*probes: Probe) -> Probe:
+    """All measurements of several probes."""
+
+    def measure(probe_input: ProbeInput) -> dict[str, Array]:
+        return {name: value for probe in probes for name, value in probe(probe_input).items()}
+
+    return measure
 
 
 def value_maps(agent: Agent, points: np.ndarray) -> Probe:

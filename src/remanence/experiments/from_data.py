@@ -35,11 +35,11 @@ def _from_data(results: Results) -> Experiment:
         figures=_curves,
         claims=lambda _: [],
         expected="",
-        primary_metrics=tuple(aucs if swept else results.metrics),
+        primary_metrics=tuple(aucs if swept else results.first_metrics(())),
         sweep_of=swept,
     )
 
 
 def _curves(results: Results) -> dict[str, alt.TopLevelMixin]:
     """Each metric in a chart of its own."""
-    return {f"curve-{number}": chart(results, metric) for number, metric in enumerate(results.metrics)}
+    return {f"curve-{number}": chart(results, metric) for number, metric in enumerate(results.first_metrics(()))}

@@ -40,6 +40,13 @@ def continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]
     return {"continual": continual_chart(results, _continual_metric(experiment, results))}
 
 
+def parts_figure(results: Results) -> dict[str, Any]:
+    from remanence.report.panels.parts import parts_panel
+
+    panel = parts_panel(results)
+    return {} if panel is None else {"parts": panel}
+
+
 def _continual_metric(experiment: Experiment, results: Results) -> str:
     return results.first_metrics((experiment.continual, *experiment.primary_metrics))[0]
 

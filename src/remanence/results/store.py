@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from remanence.core.errors import UserError
+from remanence.metrics import metric as metric_of
 from remanence.results.description import read_description
 from remanence.results.manifest import DamageError, read_checked
 
@@ -81,7 +82,8 @@ class Results:
 
     def first_metrics(self, primary_metrics: Sequence[str]) -> list[str]:
         """The metrics to show first: the primary ones that were measured, else all."""
-        return [metric for metric in primary_metrics if metric in self.metrics] or self.metrics
+        asked = [metric for metric in primary_metrics if metric in self.metrics]
+        return asked or [metric for metric in self.metrics if not metric_of(metric).about_parts]
 
     @property
     def segment_length(self) -> int:

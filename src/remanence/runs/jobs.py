@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,10 +11,12 @@ import numpy as np
 
 from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
 from remanence.agents.learners import NATIVE, XLA, choose_learner
+from remanence.agents.shares import with_fields
 from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
+from remanence.engine.probes import parts_of_value, together
 from remanence.results.store import TASK_CURVES
 from remanence.runs.plan import Contender, Plan
 from remanence.streams import RandomOrder
@@ -103,10 +104,7 @@ def settings(contender: Contender) -> list[AgentConfig]:
     """Every combination of the values to search; the agent's own configuration if there is nothing to search."""
     names = list(contender.search)
     combinations = itertools.product(*contender.search.values())
-    return [
-        dataclasses.replace(contender.config, **dict(zip(names, values, strict=True)))  # type: ignore[type-var]
-        for values in combinations
-    ]
+    return [with_fields(contender.config, **dict(zip(names, values, strict=True))) for values in combinations]
 
 
 def cut(
@@ -141,7 +139,9 @@ def lanes_that_fit(plan: Plan, programs: Sequence[list[Lane]], processes: int = 
 def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA) -> Driver:
     """The program for lanes of one agent of a plan."""
     agent = choose_learner(config.build(plan.spec), learner, config.name).agent
-    life = LifeConfig(agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window)
+    life = LifeConfig(
+        agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window, plan.watch_parts
+    )
     return Driver(life, plan.round_steps)
 
 
@@ -155,6 +155,8 @@ def metrics_of(plan: Plan) -> list[str]:
 def _measure(plan: Plan, agent: Agent) -> Probe:
     """Everything a life records: metrics, the task where each lane draws its own, and value maps if the plan asks for them."""
     numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else None
+    if plan.watch_parts:
+        numbers = together(numbers, parts_of_value(agent, plan.world.discount))
     drawn = isinstance(plan.stream.order, RandomOrder)
 
     def measure(inputs: ProbeInput) -> dict[str, dict]:

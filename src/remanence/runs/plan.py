@@ -10,6 +10,7 @@ from typing import Any
 
 from remanence.agents.base import Agent, AgentConfig
 from remanence.agents.configs import KINDS
+from remanence.agents.shares import with_fields
 from remanence.core.describe import parse
 from remanence.core.errors import UserError, unknown
 from remanence.core.types import EnvSpec, Steps
@@ -49,6 +50,8 @@ class Plan:
     """the probe of value maps: values of every point"""
     map_windows: tuple[int, ...] = ()
     """windows after which maps are recorded"""
+    watch_parts: bool = False
+    """whether to record what becomes of the permanent and the transient part (`engine/probes.py: parts_of_value`)"""
 
     @property
     def spec(self) -> EnvSpec:
@@ -105,17 +108,22 @@ class Plan:
 
     def override(self, contender: str, name: str, value: Any) -> Plan:
         """The same plan with one field of one agent changed; a string is parsed as on the command line."""
+        return self.override_all(contender, {name: value})
+
+    def override_all(self, contender: str, fields: Mapping[str, Any]) -> Plan:
+        """The same with several fields of one agent changed at once: some depend on each other."""
         if contender not in self.contenders:
             raise unknown("agent", contender, self.contenders)
         old = self.contenders[contender]
         names = [item.name for item in dataclasses.fields(old.config)]  # type: ignore[arg-type]
-        if name not in names:
-            raise unknown(f"field of {contender}", name, names)
-        value = parse(value, KINDS) if isinstance(value, str) else value
+        for field_name in fields:
+            if field_name not in names:
+                raise unknown(f"field of {contender}", field_name, names)
+        values = {one: parse(text, KINDS) if isinstance(text, str) else text for one, text in fields.items()}
         try:
-            config = dataclasses.replace(old.config, **{name: value})  # type: ignore[type-var]
+            config = with_fields(old.config, **values)
         except UserError as error:
-            where = "." if str(error).startswith(name) else ": "
+            where = "." if str(error).startswith(tuple(fields)) else ": "
             raise UserError(f"{contender}{where}{error}") from error
         new = dataclasses.replace(old, config=config)
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})

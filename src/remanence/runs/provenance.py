@@ -77,6 +77,8 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
     if fields := list(_changed_fields(asked, plan)):
         changed += fields
         options += ["--set", *map(shlex.quote, fields)]
+    if "absorbed" in asked.get("metrics", ()) and not plan.watch_parts:
+        options.append("--parts")
     grids = tuple(_changed_grids(asked, plan))
     changed += [f"grid {grid}" for grid in grids]
     seeds = f"{count} seeds instead of {plan.seeds}" if count != plan.seeds else ""

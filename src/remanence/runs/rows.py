@@ -78,7 +78,10 @@ def possible(values: np.ndarray, name: str, limit: float) -> np.ndarray:
 
 def _columns(lanes: Sequence[Lane], plan: Plan) -> list[str]:
     """Fields of configurations that have a column: those in which lanes may differ, and those that are searched."""
-    fields = [per_lane_fields(type(lane.config)) for lane in lanes]
+    fields = [
+        [name for name in per_lane_fields(type(lane.config)) if getattr(lane.config, name) is not None]
+        for lane in lanes
+    ]
     searched = [tuple(plan.contenders[lane.contender].search) for lane in lanes]
     return list(dict.fromkeys(name for names in (*fields, *searched) for name in names))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from rich.console import Console
 from remanence.agents.base import NO_NETWORK
 from remanence.agents.learners import AUTO, NoNativeLearner, choose_learner
 from remanence.core.errors import UserError, disk_errors
+from remanence.metrics import impossible_values
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load
 from remanence.runs.describe import describe
@@ -90,6 +91,7 @@ def run_missing(
                 directory.merge_group(job.directory)
                 for name in dict.fromkeys(lane.contender for lane in job.group.lanes):
                     _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
+                    _warn_of_values(console, name, tables)
 
             started = time.monotonic()
             if jobs:
@@ -203,3 +205,14 @@ def _warn(console: Console, name: str, lanes: pl.DataFrame, of_run: bool) -> Non
     dropped = int(lanes["samples_dropped"].sum())
     if dropped and of_run:
         console.print(f"warning: {name} dropped {dropped} samples because its buffer was full", style="yellow")
+
+
+def _warn_of_values(console: Console, name: str, tables: Mapping[str, pl.DataFrame]) -> None:
+    """Warns of values that exceed what rewards allow, where they were recorded."""
+    if "curves" not in tables:
+        return
+    lanes = tables["lanes"].filter((pl.col("contender") == name) & ~pl.col("diverged"))["lane"].to_list()
+    ratios = tables["curves"].filter(pl.col("lane").is_in(lanes) & (pl.col("metric") == "value_ratio"))
+    at_the_end = ratios.sort("window").group_by("lane").last()["value"].to_list()
+    if warning := impossible_values(name, at_the_end):
+        console.print(f"warning: {warning}", style="yellow")

@@ -109,6 +109,7 @@ def step(
     learn: Array,
     copy: Array | bool,
     other: Sequence[Array] = (),
+    share: ArrayLike = 1.0,
 ) -> list[Array]:
     """One update: the networks after it.
 
@@ -116,11 +117,11 @@ def step(
         networks: leaves of the network, of Adam's two moments, and of the target network if there is one. They change in place.
         lr, scale: as `kernels.step_weights` takes them.
         learn: whether to update. copy: whether to copy the network to the target network afterwards.
-        other: for a step of the permanent network, the leaves of the transient one.
+        other, share: for a step of the permanent network, the leaves of the transient one, and the share of it that is absorbed.
     """
     register()
     numbers = jnp.stack([jnp.asarray(one, jnp.int32) for one in (learn, copy, batch.overwritten)])
-    rates = jnp.stack([jnp.asarray(one, jnp.float32) for one in (lr, scale)])
+    rates = jnp.stack([jnp.asarray(one, jnp.float32) for one in (lr, scale, share)])
     before = [shape.plan(), numbers, rates, *batch[1:]]
     results = [
         *(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in networks),

@@ -43,7 +43,7 @@ from remanence.core.native.compiling import handler, kernel
 (
     LAYERS,
     BATCH,
-    CONSOLIDATES,  # whether this is a step of the permanent network, towards Q^P + Q^T of the stored visits
+    CONSOLIDATES,  # whether this is a step of the permanent network, towards Q^P + a share of Q^T of the stored visits
     OPTIMIZER,
     SLOTS,
     FRAMES,
@@ -63,7 +63,7 @@ SIZES = IMAGE + 5
 (
     A_PLAN,
     A_NUMBERS,  # whether to learn, whether to copy to the target network, items overwritten in the ring
-    A_RATES,  # learning rate, and Adam's second correction
+    A_RATES,  # learning rate, Adam's second correction, and the share of Q^T that Q^P absorbs
     A_AGES,
     A_FRAME,
     A_NEXT_FRAME,
@@ -141,7 +141,7 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
 
 
 @kernel
-def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output, error):
+def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, share, output, error):
     """The gradient of the loss with respect to the values of the actions taken (Algorithm 4, lines 10, 11 and 15, 16)."""
     batch, total, ld = plan[BATCH], plan[SLOTS], padded(outputs)
     stored = _of_lane(argument(frame, A_OUTPUT), lane, lanes, 4 if plan[WIDE_OUTPUT] else 1)
@@ -156,7 +156,7 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output,
         a = 0 if plan[ONE_OUTPUT] else (wide[slot] if plan[WIDE_OUTPUT] else np.int32(narrow[slot]))
         permanent_q = F4(0)
         if plan[CONSOLIDATES]:
-            target = reward[slot] + others[s * ld + a]
+            target = reward[slot] + share * others[s * ld + a]
         else:
             head = a // plan[OUTPUTS_PER_HEAD] * plan[OUTPUTS_PER_HEAD]
             following = (slot + 1) % total if plan[IMPLICIT_NEXT] else slot
@@ -175,7 +175,7 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, output,
 def _step_lane(frame, lane, lanes, plan, net, other):
     """One update of one lane."""
     batch, inputs, last = plan[BATCH], net[0, INPUTS], net.shape[0] - 1
-    rates = floats(_of_lane(argument(frame, A_RATES), lane, lanes, 4), 2)
+    rates = floats(_of_lane(argument(frame, A_RATES), lane, lanes, 4), 3)
     numbers = ints(_of_lane(argument(frame, A_NUMBERS), lane, lanes, 4), 3)
     networks = 3 if plan[OPTIMIZER] == ADAM else 1
     written = networks + (1 if plan[HAS_TARGET] and not plan[CONSOLIDATES] else 0)
@@ -192,7 +192,8 @@ def _step_lane(frame, lane, lanes, plan, net, other):
     else:
         forward(other, image, next_idx, next_counts, batch, inputs, other_acts, stack)
     forward(net, image, idx, counts, batch, inputs, acts, stack)
-    _errors(plan, frame, lane, lanes, net[last, UNITS], slots, valid, acts[last], other_acts[last], output, error)
+    q, other_q = acts[last], other_acts[last]
+    _errors(plan, frame, lane, lanes, net[last, UNITS], slots, valid, q, other_q, rates[2], output, error)
     backward(plan[OPTIMIZER], net, image, idx, counts, batch, inputs, acts, error, output, rates[0], rates[1], stack)
 
 

@@ -54,7 +54,14 @@ class NativeLearner(DeepLearner):
         return state._replace(transient=transient, opt_state=opt_state, target=target, steps=steps)
 
     def permanent_step(
-        self, state: DeepState, hypers: Hypers, ages: Array, permanent: tuple[Any, Any], ready: Array
+        self,
+        state: DeepState,
+        hypers: Hypers,
+        ages: Array,
+        permanent: tuple[Any, Any],
+        ready: Array,
+        share: float | Array = 1.0,
+        lr: Array | None = None,
     ) -> tuple[Any, Any]:
         weights, opt_state, _ = self._step(
             self.consolidation.optimizer,
@@ -62,9 +69,10 @@ class NativeLearner(DeepLearner):
             state.visited,
             ages,
             *permanent,
-            hypers.permanent_lr,
+            hypers.permanent_lr if lr is None else lr,
             ready,
             transient=state.transient,
+            share=share,
         )
         return weights, opt_state
 
@@ -81,8 +89,12 @@ class NativeLearner(DeepLearner):
         target: Any = (),
         copy: Array | bool = False,
         transient: Any = (),
+        share: float | Array = 1.0,
     ) -> tuple[Any, Any, Any]:
-        """One update of weights, optimizer state and target network. `transient`: for a step of the permanent network."""
+        """One update of weights, optimizer state and target network.
+
+        Args: transient, share: for a step of the permanent network, the transient one and the share of it that is absorbed.
+        """
         mu_nu, opt_state, lr, scale = _adam(opt_state, lr, learn) if optimizer == "adam" else ((), opt_state, lr, 1.0)
         trees = [weights, *mu_nu, *([target] if jax.tree.leaves(target) else [])]
         leaves, structure = jax.tree.flatten(trees)
@@ -91,7 +103,7 @@ class NativeLearner(DeepLearner):
         )
         batch = _batch(ring, ages, consolidates=bool(transient))
         new = jax.tree.unflatten(
-            structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient))
+            structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient), share)
         )
         if mu_nu:
             opt_state = opt_state._replace(mu=new[1], nu=new[2])

@@ -1,0 +1,46 @@
+"""What becomes of the permanent and the transient part: their sizes, the shares of each consolidation, and the values' bound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import altair as alt
+import polars as pl
+
+from remanence.report.figures import Line, learning_curves, spoken_ticks
+from remanence.results.store import Results
+
+SIZES = (Line("permanent_size"), Line("transient_size", dotted=True))
+SHARES = (Line("absorbed", "absorbed by V^P"), Line("kept", "kept in V^T", dotted=True))
+HEIGHT = 150
+
+
+def parts_panel(results: Results, smooth: int = 1) -> alt.TopLevelMixin | None:
+    """Three charts over time, of agents that have a permanent part; None if the run did not record them."""
+    if "absorbed" not in results.metrics:
+        return None
+    both = _with_permanent(results)
+    if not both.contenders:
+        return None
+    per_window, unit = spoken_ticks(results)
+
+    def panel(lines: tuple[Line, ...], title: str, y: str) -> alt.LayerChart:
+        chart = learning_curves(both, lines, title, unit, y, height=HEIGHT, smooth=smooth, per_window=per_window)
+        assert isinstance(chart, alt.LayerChart)
+        return chart
+
+    bound = alt.Chart(alt.Data(values=[{"most": 1.0}])).mark_rule(color="#333333", strokeWidth=0.8).encode(y="most:Q")
+    return alt.vconcat(
+        panel(SIZES, "Size of both parts", "mean |value|, visited states"),
+        panel(SHARES, "What a consolidation does with V^T", "share of V^T"),
+        panel((Line("value_ratio"),), "Largest value, relative to what rewards allow", "|V| (1 − γ) / max |R|") + bound,
+    ).resolve_scale(strokeDash="independent")
+
+
+def _with_permanent(results: Results) -> Results:
+    """The same run without agents that have no permanent part."""
+    sizes = results.curves.filter((pl.col("metric") == "permanent_size") & (pl.col("value") != 0))["lane"].unique()
+    names = results.lanes.filter(pl.col("lane").is_in(sizes.to_list()))["contender"].unique().to_list()
+    lanes = results.lanes.filter(pl.col("contender").is_in(names))
+    curves = results.curves.filter(pl.col("lane").is_in(lanes["lane"].to_list()))
+    return replace(results, lanes=lanes, curves=curves)

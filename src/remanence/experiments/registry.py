@@ -14,6 +14,7 @@ from remanence.experiments import (
     figure4,
     figure5_jellybean,
     figure5_minatar,
+    study_lifetime,
 )
 from remanence.experiments.base import Experiment
 from remanence.experiments.from_file import is_file, load_file
@@ -31,6 +32,7 @@ REGISTRY: dict[str, Experiment] = {
         appendix_values,
         appendix_sensitivity,
         appendix_task_diameter,
+        study_lifetime,
     )
     for experiment in module.EXPERIMENTS
 }

@@ -13,7 +13,7 @@ from remanence.theory import RewardProcess, common_values
 from remanence.theory.lifetimes import Order, best_lifetime, stream_moments
 from remanence.theory.shares import Shares, consolidated
 
-RUNS = 40_000
+RUNS = 20_000
 MOST = 4.5  # standard errors of the worst entry
 
 
@@ -33,7 +33,9 @@ def simulated(
     chain = np.cumsum(process.transitions[0], axis=1)
     task, errors = np.zeros(RUNS, int), np.zeros((RUNS, length))
     for met in range(tasks):
-        task = rng.integers(process.num_tasks, size=RUNS) if order == "random" else np.full(RUNS, met % process.num_tasks)
+        task = (
+            rng.integers(process.num_tasks, size=RUNS) if order == "random" else np.full(RUNS, met % process.num_tasks)
+        )
         for step in range(length):
             values = permanent + transient
             errors[:, step] = ((values - process.values[task]) ** 2).sum(axis=1)
@@ -71,9 +73,9 @@ def test_the_permanent_part_converges_to_the_mean_task_though_no_task_is_learned
     """Theorem 5 without its assumption that each task is learned to convergence, if tasks share transitions."""
     process = equal_tasks(4, 3)
     far = common_values(process) + 5.0
-    met = stream_moments(process, 0.1, 4, 2, 3.0, 10.0, tasks=2000, start=far)
+    met = stream_moments(process, 0.4, 4, 2, 3.0, 10.0, tasks=2000, start=far)
     np.testing.assert_allclose(process.expect(met.permanent), common_values(process), atol=1e-6)
-    cycle = stream_moments(process, 0.1, 4, 2, 3.0, 10.0, order="cyclic", tasks=6000, start=far)
+    cycle = stream_moments(process, 0.4, 4, 2, 3.0, 10.0, order="cyclic", tasks=2000, start=far)
     np.testing.assert_allclose(cycle.permanent.mean(axis=0), common_values(process), atol=1e-6)
     assert np.abs(cycle.permanent - common_values(process)).max() > 1e-3  # each task's end still leans towards it
 
@@ -110,7 +112,8 @@ def test_rare_consolidations_approach_continuous_forgetting() -> None:
     length, tau = 64, 40.0
     errors = {k: stream_moments(process, 0.2, length, k, tau, 200.0).mse.mean() for k in (1, 2, 4, 8, 16)}
     gaps = np.array([abs(errors[k] - errors[1]) for k in (16, 8, 4, 2)])
-    assert (gaps[1:] < 0.6 * gaps[:-1]).all() and gaps[0] < 0.1 * errors[1]
+    assert (gaps[1:] < 0.6 * gaps[:-1]).all()
+    assert gaps[0] < 0.1 * errors[1]
 
 
 def test_the_best_lifetime_is_a_minimum() -> None:

@@ -25,7 +25,8 @@ def test_a_gain_is_split_by_the_control() -> None:
     means = {"Q": 1.0, "PT-Q k=1": 1.5, "PT-Q k=1" + WITHOUT: 1.2, "PT-Q k=5": 2.0, "Q-reset": 0.1}
     (one,) = gains(run("discounted_return", **means), "discounted_return")
     assert (one.agent, one.learner, one.seeds) == ("PT-Q k=1", "Q", 6)
-    assert one.forgetting.mean == pytest.approx(0.2) and one.remembering.mean == pytest.approx(0.3)
+    assert one.forgetting.mean == pytest.approx(0.2)
+    assert one.remembering.mean == pytest.approx(0.3)
     assert one.total.mean == pytest.approx(0.5)
     assert one.forgetting.low < 0.2 < one.forgetting.high
     assert one.to_json()["total"][0] == pytest.approx(0.5)
@@ -34,7 +35,8 @@ def test_a_gain_is_split_by_the_control() -> None:
 def test_of_an_error_a_gain_is_what_it_falls_by() -> None:
     means = {"TD": 1.0, "PT-TD": 0.5, "PT-TD" + WITHOUT: 0.8}
     (one,) = gains(run("rmsve_current", **means), "rmsve_current")
-    assert one.forgetting.mean == pytest.approx(0.2) and one.remembering.mean == pytest.approx(0.3)
+    assert one.forgetting.mean == pytest.approx(0.2)
+    assert one.remembering.mean == pytest.approx(0.3)
 
 
 def test_seeds_in_which_one_of_the_three_diverged_are_left_out() -> None:
@@ -80,9 +82,13 @@ def test_cells_on_one_curve_collapse() -> None:
     log_tau = np.log([cell.lifetime for cell in cells()])
     noise = 0.01 * np.random.default_rng(0).normal(size=(len(log_tau), 20))
     found = collapse(cells(), (-((log_tau - np.log(20)) ** 2))[:, None] + noise, lower=False)
-    assert found.by_lifetime.mean > 0.999 and found.held_out.mean > 0.999 and found.ceiling > 0.999
-    assert found.by_decay.mean < 0.5 and found.by_interval.mean < 0.9
-    assert found.best.low <= found.best.mean <= found.best.high and found.best.mean == pytest.approx(20, rel=0.02)
+    assert found.by_lifetime.mean > 0.999
+    assert found.held_out.mean > 0.999
+    assert found.ceiling > 0.999
+    assert found.by_decay.mean < 0.5
+    assert found.by_interval.mean < 0.9
+    assert found.best.low <= found.best.mean <= found.best.high
+    assert found.best.mean == pytest.approx(20, rel=0.02)
     np.testing.assert_allclose(found.at(np.array([20.0])), 0.0, atol=0.02)
     assert collapse(cells(), ((log_tau - np.log(20)) ** 2)[:, None] + noise, lower=True).best.mean == pytest.approx(
         20, rel=0.02
@@ -90,7 +96,9 @@ def test_cells_on_one_curve_collapse() -> None:
 
 
 def test_cells_that_k_tells_apart_do_not() -> None:
-    samples = np.array([[np.log(cell.k)] * 3 for cell in cells()]) + 0.01 * np.random.default_rng(0).normal(size=(25, 3))
+    samples = np.array([[np.log(cell.k)] * 3 for cell in cells()]) + 0.01 * np.random.default_rng(0).normal(
+        size=(25, 3)
+    )
     found = collapse(cells(), samples, lower=False)
     assert found.by_interval.mean > 0.99 > 0.9 > found.by_lifetime.mean > found.held_out.mean
 

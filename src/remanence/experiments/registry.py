@@ -15,6 +15,7 @@ from remanence.experiments import (
     figure5_jellybean,
     figure5_minatar,
     study_lifetime,
+    study_lifetime_exact,
 )
 from remanence.experiments.base import Experiment
 from remanence.experiments.from_file import is_file, load_file
@@ -33,6 +34,7 @@ REGISTRY: dict[str, Experiment] = {
         appendix_sensitivity,
         appendix_task_diameter,
         study_lifetime,
+        study_lifetime_exact,
     )
     for experiment in module.EXPERIMENTS
 }

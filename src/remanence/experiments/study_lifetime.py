@@ -38,14 +38,13 @@ from remanence.worlds.true_values import Truth, corner_grid_truth
 
 FULL = "full"
 TASK = 50  # episodes
-INTERVALS = (1, 2, 5, 10, 25)
+INTERVALS = (1, 4, 8, 16, 32)  # from 4 on no divisor of a task: consolidations fall on all of its episodes
 LIFETIMES = tuple(TASK / 3 * 10 ** (power / 2) for power in range(-2, 4))  # a tenth to thirty times a third of a task
 WRONG = 10  # by how much a lifetime is wrong in the advice
 DIAMETER, STEPS_PER_EPISODE = 2.0, 10
 CHAIN = task_diameter_process(DIAMETER)
 
-PERMANENT_STEP_SIZES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
-TRANSIENT_STEP_SIZES = (0.5, 0.3, 0.1)
+PERMANENT_STEP_SIZES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003)
 
 Pairs = Mapping[int, tuple[tuple[float, float], ...]]
 # (permanent, transient) step sizes per k, one pair per lifetime: the best of these grids on the tuning seeds, by
@@ -71,8 +70,10 @@ def cell_name(agent: str, k: int, tau: float) -> str:
     return f"{agent} k={k} τ={tau:.3g}"
 
 
-def _cells(agent: type[PTQ] | type[PTTD], pairs: Pairs, **fields: object) -> dict[str, Contender]:
-    search = {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": TRANSIENT_STEP_SIZES}
+def _cells(
+    agent: type[PTQ] | type[PTTD], pairs: Pairs, step_sizes: tuple[float, ...], **fields: object
+) -> dict[str, Contender]:
+    search = {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": step_sizes}
     return {
         cell_name(agent().name, k, tau): Contender(
             agent(
@@ -93,7 +94,7 @@ def _slippery() -> Plan:
     return Plan(
         world=GRID,
         stream=swapping_stream(segments=10, boundaries_known=False),
-        contenders={"Q": plain_q(0.5), **_cells(PTQ, SLIPPERY, epsilon=EPSILON)},
+        contenders={"Q": plain_q(0.5), **_cells(PTQ, SLIPPERY, (0.5,), epsilon=EPSILON)},
         probe=returns,
         truth={"method": "value iteration"},
         max_steps=MAX_STEPS,
@@ -104,29 +105,26 @@ def _corners() -> Plan:
     def error(agent: Agent) -> Probe:
         return value_error(agent, corner_grid_truth(CORNER_GRID, GOAL_REWARDS))
 
+    steps = (0.5, 0.3)
     return Plan(
         world=CORNER_GRID,
         stream=Stream(GOAL_REWARDS, cyclic(4, 12), Episodes(TASK), boundaries_known=False),
-        contenders={"TD": _td(0.3), **_cells(PTTD, CORNERS)},
+        contenders={"TD": Contender(TD(lr=0.3), {"lr": steps}), **_cells(PTTD, CORNERS, steps)},
         probe=error,
         truth={"method": "linear solve"},
     )
 
 
 def _chain() -> Plan:
-    states = CHAIN.num_states
+    states, steps = CHAIN.num_states, (0.1, 0.03)
     truth = Truth(np.arange(states, dtype=np.int32), CHAIN.values, CHAIN.visits[0], np.zeros(states, bool))
     return Plan(
         world=Chain(tuple(map(tuple, TRANSITIONS.tolist())), STEPS_PER_EPISODE, REWARD_NOISE, DISCOUNT),
         stream=Stream(CHAIN.rewards.astype(np.float32), cyclic(states, 2 * states), Episodes(TASK), False),
-        contenders={"TD": _td(0.1), **_cells(PTTD, SEVEN)},
+        contenders={"TD": Contender(TD(lr=0.1), {"lr": steps}), **_cells(PTTD, SEVEN, steps)},
         probe=lambda agent: value_error(agent, truth),
         truth={"method": "linear solve"},
     )
-
-
-def _td(lr: float) -> Contender:
-    return Contender(TD(lr=lr), {"lr": TRANSIENT_STEP_SIZES})
 
 
 def _observations(place: Place, results: Results) -> list[Observation]:

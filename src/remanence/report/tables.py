@@ -143,7 +143,12 @@ def gains_table(gains: Sequence[Gain]) -> Table:
     metric = gains[0].metric
     columns = ("by forgetting", "by remembering", "total")
     table = Table(
-        escape(f"gain in {metric} (not in the paper)"), "over", *columns, box=None, header_style="bold", caption=ABOUT_GAINS
+        escape(f"gain in {metric} (not in the paper)"),
+        "over",
+        *columns,
+        box=None,
+        header_style="bold",
+        caption=ABOUT_GAINS,
     )
     table.caption_justify = "left"
     for one in gains:

@@ -1,7 +1,7 @@
-"""Whether performance over the plane of k and λ follows one curve in the transient lifetime τ. Findings of ours, not claims of the paper.
+"""Whether performance over the plane of k and λ follows one curve in the transient lifetime τ. Not in the paper.
 
-A cubic polynomial in ln τ is fitted to the cells' means. `explained` is the share of the variance between cells that it explains; the
-same for ln k and for λ. `held_out` fits without one k at a time and predicts its cells. Intervals: percentile bootstrap over seeds.
+A cubic polynomial in ln τ is fitted to the cells' means. `explained` is the share of the variance between cells that it explains;
+the same for ln k and for λ. `held_out` fits without one k at a time and predicts its cells. Intervals: percentile bootstrap over seeds.
 """
 
 from __future__ import annotations
@@ -55,7 +55,8 @@ def collapse(cells: Sequence[Cell], samples: np.ndarray, lower: bool, seed: int 
     place = np.array(cells, np.float64)
     log_k, decay, log_tau = np.log(place[:, 0]), place[:, 1], np.log(place[:, 2])
     mean = samples.mean(axis=1)
-    error = samples.std(axis=1, ddof=1) / np.sqrt(samples.shape[1]) if samples.shape[1] > 1 else np.full(len(mean), np.nan)
+    own = samples - samples.mean(axis=0)  # seeds are shared: what they do to all cells is no difference between cells
+    noise = own.var(axis=1, ddof=1).mean() / samples.shape[1] if samples.shape[1] > 1 else np.nan
 
     def estimate(statistic: Callable[[np.ndarray], float]) -> Estimate:
         """The statistic of the cells' means, with its interval over resampled seeds."""
@@ -69,7 +70,7 @@ def collapse(cells: Sequence[Cell], samples: np.ndarray, lower: bool, seed: int 
         by_lifetime=estimate(lambda y: explained(log_tau, y)),
         by_decay=estimate(lambda y: explained(decay, y)),
         by_interval=estimate(lambda y: explained(log_k, y)),
-        ceiling=float(1 - (error**2).mean() / mean.var()),
+        ceiling=float(1 - noise / mean.var()),
         held_out=estimate(lambda y: predicted(log_tau, y, place[:, 0])),
         best=estimate(lambda y: float(np.exp(_top(log_tau, y, lower)))),
         curve=_fit(log_tau, mean),

@@ -1,4 +1,4 @@
-"""What PT gains over the learner it is built on, split into forgetting and remembering. Findings of ours: the paper has no such control.
+"""What PT gains over the learner it is built on, split into forgetting and remembering. Not in the paper.
 
 The control is PT whose V^P never changes: nothing is consolidated, V^T only decays. So
 

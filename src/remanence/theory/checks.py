@@ -287,7 +287,10 @@ def _split_is_free(process: RewardProcess, rng: np.random.Generator) -> Check:
     plain = stream_moments(process, step_size, length, length, np.inf).mse
     lifetimes = rng.uniform(1.0, 50.0, size=3)
     # With equal lifetimes of both parts, all that is not kept is absorbed.
-    split = [stream_moments(process, step_size, length, k, tau, tau).mse for k, tau in zip((1, 4, 10), lifetimes, strict=True)]
+    split = [
+        stream_moments(process, step_size, length, k, tau, tau).mse
+        for k, tau in zip((1, 4, 10), lifetimes, strict=True)
+    ]
     gap = float(max(np.abs(one / plain - 1).max() for one in split))
     return Check(
         "shares 1",

@@ -5,15 +5,15 @@ for the mean b and the covariance C of the error x − (v, v), a round of N samp
 
     b_V' = (I − α N B) b_V,    C_PV' = C_PV (I − α N B)ᵀ,    C_VV' as in Theorem 9
 
-and a consolidation is x ← G x with G = [[1 − a, a], [f, 1 − f]]. Its rows sum to 1, so it is the same map of errors. At a switch the
-error moves by v_old − v_new. The next task is drawn from the tasks' probabilities, or follows in a cycle.
+and a consolidation is x ← G x with G = [[1 − a, a], [f, 1 − f]]. Its rows sum to 1, so it is the same map of errors. At a switch
+the error moves by v_old − v_new. The next task is drawn from the tasks' probabilities, or follows in a cycle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -102,8 +102,8 @@ def best_lifetime(
         fixed = None if step_size is None else np.log(step_size)
         along = lambda logs: score(logs[0], logs[1] if fixed is None else fixed)  # noqa: E731
         value_and_slope = jax.jit(jax.value_and_grad(along))
-        lifetimes = np.log(length * np.geomspace(1 / 50, 50, 12))
-        steps = np.log(limit * np.geomspace(1e-3, 0.5, 8)) if fixed is None else [fixed]
+        lifetimes = np.log(length * np.geomspace(1 / 30, 10, 6))
+        steps = np.log(limit * np.geomspace(3e-3, 0.3, 5)) if fixed is None else [fixed]
         grid = np.array([(a, b) for a in lifetimes for b in steps])
         scores = np.asarray(jax.lax.map(jax.jit(along), jnp.asarray(grid)))
         first = grid[int(np.nanargmin(np.where(np.isfinite(scores), scores, np.inf)))]
@@ -117,10 +117,8 @@ def best_lifetime(
             bounds=bounds[:free],
             options={"ftol": 1e-15, "gtol": 1e-8},
         )
-    chosen = np.exp(found.x[1]) if free == 2 else step_size
-    return BestLifetime(
-        float(np.exp(found.x[0])), float(chosen), float(np.exp(found.fun)), float(np.abs(found.jac).max())
-    )
+    chosen = float(np.exp(found.x[1])) if step_size is None else step_size
+    return BestLifetime(float(np.exp(found.x[0])), chosen, float(np.exp(found.fun)), float(np.abs(found.jac).max()))
 
 
 def _score(
@@ -147,48 +145,65 @@ def _stream(
 ) -> Callable[..., StreamMoments]:
     """(step size, transient lifetime, permanent lifetime) -> the moments in the last tasks."""
     dynamics, axes = make_dynamics(process, None)
-    states, count = process.num_states, process.num_tasks
-    values = jnp.asarray(np.concatenate([process.values, process.values], axis=1))  # [tasks, 2 states]
-    chances = jnp.asarray(process.probabilities)
     first = common_values(process) if start is None else np.asarray(start, np.float64)
-    initial = Belief(jnp.asarray(np.tile(first, 2)), jnp.zeros((2 * states, 2 * states)))
     turns = jnp.asarray((np.arange(length) + 1) % interval == 0)
+    arrays = (jnp.asarray(process.values), jnp.asarray(process.probabilities), jnp.asarray(first), turns)
+    return partial(_run, axes, samples, order, tasks, dynamics, *arrays, jnp.float64(interval))
 
-    @jax.jit
-    def run(step_size: Array, transient: Array, permanent: Array) -> StreamMoments:
-        kept, absorbed = jnp.exp(-interval / transient), -jnp.expm1(-interval / permanent)
-        forgotten = 1 - kept - absorbed
-        mixing = jnp.array([[1 - absorbed, absorbed], [forgotten, 1 - forgotten]])
-        mixed = jnp.kron(mixing, jnp.eye(states))
 
-        def live(dynamics: Dynamics, value: Array, belief: Belief) -> tuple[Belief, Array]:
-            """One task: the moments at its end, not centered, and the error at the start of each round."""
-            advance = partial(_round, dynamics, samples, step_size, mixed)
-            end, errors = jax.lax.scan(advance, Belief(belief.bias - value, belief.covariance), turns)
-            return Belief(end.bias + value, end.covariance), errors
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _run(
+    axes: Dynamics,
+    samples: int,
+    order: Order,
+    tasks: int,
+    dynamics: Dynamics,
+    values: Array,
+    chances: Array,
+    start: Array,
+    turns: Array,
+    interval: Array,
+    step_size: Array,
+    transient: Array,
+    permanent: Array,
+) -> StreamMoments:
+    count, states = values.shape
+    kept, absorbed = jnp.exp(-interval / transient), -jnp.expm1(-interval / permanent)
+    forgotten = 1 - kept - absorbed
+    mixing = jnp.array([[1 - absorbed, absorbed], [forgotten, 1 - forgotten]])
+    mixed = jnp.kron(mixing, jnp.eye(states))
+    both = jnp.concatenate([values, values], axis=1)  # [tasks, 2 states]
+    initial = Belief(jnp.tile(start, 2), jnp.zeros((2 * states, 2 * states)))
 
-        if order == "random":
-            every_task = jax.vmap(live, in_axes=(axes, 0, None))
+    def live(dynamics: Dynamics, value: Array, belief: Belief) -> tuple[Belief, Array]:
+        """One task: the moments at its end, not centered, and the error at the start of each round."""
+        advance = partial(_round, dynamics, samples, step_size, mixed)
+        end, errors = jax.lax.scan(advance, Belief(belief.bias - value, belief.covariance), turns)
+        return Belief(end.bias + value, end.covariance), errors
 
-            def meet_next(belief: Belief, _: None) -> tuple[Belief, None]:
-                return _mixture(chances, every_task(dynamics, values, belief)[0]), None
+    every_task = jax.vmap(live, in_axes=(axes, 0, None))
 
-            belief, _ = jax.lax.scan(meet_next, initial, length=tasks - 1)
-            ends, errors = every_task(dynamics, values, belief)
-        else:
+    def draw_next(belief: Belief, _: None) -> tuple[Belief, None]:
+        return _mixture(chances, every_task(dynamics, both, belief)[0]), None
 
-            def follow(belief: Belief, task: Array) -> tuple[Belief, tuple[Belief, Array]]:
-                one = jax.tree.map(lambda leaf, axis: leaf if axis is None else leaf[task], dynamics, axes)
-                end, errors = live(one, values[task], belief)
-                return end, (end, errors)
+    def follow(belief: Belief, task: Array) -> tuple[Belief, tuple[Belief, Array]]:
+        one = jax.tree.map(lambda axis, leaf: leaf if axis is None else leaf[task], axes, dynamics, is_leaf=_is_none)
+        end, errors = live(one, both[task], belief)
+        return end, (end, errors)
 
-            cycle = jnp.arange(count)
-            around = lambda belief, _: (jax.lax.scan(follow, belief, cycle)[0], None)  # noqa: E731
-            belief, _ = jax.lax.scan(around, initial, length=max(-(-tasks // count) - 1, 0))
-            ends, errors = jax.lax.scan(follow, belief, cycle)[1]
-        return StreamMoments(errors, ends.bias[:, :states], ends.covariance[:, :states, :states])  # type: ignore[arg-type]
+    if order == "random":
+        belief, _ = jax.lax.scan(draw_next, initial, length=tasks - 1)
+        ends, errors = every_task(dynamics, both, belief)
+    else:
+        in_turn = jnp.arange(count)
+        around = lambda belief, _: (jax.lax.scan(follow, belief, in_turn)[0], None)  # noqa: E731
+        belief, _ = jax.lax.scan(around, initial, length=max(-(-tasks // count) - 1, 0))
+        ends, errors = jax.lax.scan(follow, belief, in_turn)[1]
+    return StreamMoments(errors, ends.bias[:, :states], ends.covariance[:, :states, :states])  # type: ignore[arg-type]
 
-    return run
+
+def _is_none(leaf: Any) -> bool:
+    return leaf is None
 
 
 def _round(

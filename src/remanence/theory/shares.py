@@ -61,7 +61,9 @@ def lifetime(interval: float, left: float) -> float:
 def share_left(interval: float, lifetime: float) -> float:
     """e^(−k/τ), the inverse of `lifetime`."""
     if not (lifetime >= 0.0 and interval > 0):
-        raise UserError(f"a lifetime cannot be negative and an interval must be positive; got {lifetime} and {interval}")
+        raise UserError(
+            f"a lifetime cannot be negative and an interval must be positive; got {lifetime} and {interval}"
+        )
     return 0.0 if lifetime == 0.0 else math.exp(-interval / lifetime)
 
 

@@ -1,7 +1,8 @@
 """Whether performance over the plane of k and λ follows one curve in the transient lifetime τ. Not in the paper.
 
 A cubic polynomial in ln τ is fitted to the cells' means. `explained` is the share of the variance between cells that it explains;
-the same for ln k and for λ. `held_out` fits without one k at a time and predicts its cells. Intervals: percentile bootstrap over seeds.
+the same for ln k and for λ. `held_out` fits without one k at a time and predicts its cells. Intervals: percentile bootstrap over
+seeds.
 """
 
 from __future__ import annotations

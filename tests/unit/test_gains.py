@@ -10,7 +10,7 @@ import pytest
 
 from made_up import made_up_run, scattered
 from remanence.experiments import REGISTRY
-from remanence.results.collapse import Cell, collapse, explained, predicted
+from remanence.results.collapse import Cell, between, collapse, explained, predicted
 from remanence.results.continual import of_run
 from remanence.results.gains import WITHOUT, gains, learner_of
 from remanence.theory.shares import mean_lifetime
@@ -104,6 +104,9 @@ def test_cells_that_k_tells_apart_do_not() -> None:
 
 
 def test_shares_of_variance() -> None:
+    groups, y = np.array([0, 0, 1, 1]), np.array([0.0, 2.0, 4.0, 6.0])
+    assert between(groups, y) == pytest.approx(16 / 20)
+    assert between(groups, np.array([1.0, 1.0, 2.0, 2.0])) == pytest.approx(1.0)
     x = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     assert explained(x, x**3) == pytest.approx(1.0)
     assert explained(np.array([0.0, 0.0, 1.0, 1.0]), np.array([0.0, 1.0, 2.0, 3.0])) == pytest.approx(0.8)  # two levels

@@ -78,6 +78,13 @@ def collapse(cells: Sequence[Cell], samples: np.ndarray, lower: bool, seed: int 
     )
 
 
+def between(groups: np.ndarray, y: np.ndarray) -> float:
+    """The share of the variance of y that lies between groups: 1 if all members of a group are alike."""
+    levels, place = np.unique(groups, return_inverse=True)
+    means = np.array([y[place == level].mean() for level in range(len(levels))])
+    return _r_squared(y, means[place], y.mean())
+
+
 def explained(x: np.ndarray, y: np.ndarray) -> float:
     """R² of the least-squares polynomial in x; of a lower degree where x has few values."""
     return _r_squared(y, np.polyval(_fit(x, y), x), y.mean())

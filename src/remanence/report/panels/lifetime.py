@@ -30,7 +30,7 @@ def lifetime_panel(
     label = f"mean {metric_of(metric).label}"
     y = alt.Y("mean:Q", title=label, scale=alt.Scale(zero=False))
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=x, color=alt.Color("k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes"))
+        x=x, color=alt.Color("k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes", symbolOpacity=1))
     )
     tooltip = [
         "k:O",

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from remanence.experiments import REGISTRY
 from remanence.experiments.base import Experiment
 from remanence.report.page import Section, write_report
-from remanence.report.terminal import size
+from remanence.report.terminal import gains_figure, size
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim
 from remanence.results.directory import RunDirectory
 from remanence.results.published import Agreement
@@ -39,6 +39,9 @@ SHOWN = (
     "diameter",
     "policies",
     "sensitivity",
+    "lifetime",
+    "gains",
+    "exact",
 )
 MARKED = re.compile(r"(<!-- written by tools/docs_results.py -->\n).*(<!-- until here -->)", re.DOTALL)
 
@@ -88,7 +91,8 @@ def full_run(experiment: Experiment, runs: Path) -> Results | None:
 
 def draw(experiment: Experiment, results: Results) -> Iterator[str]:
     """Writes the figures to show; returns their file names."""
-    charts = {name: chart for name, chart in experiment.figures(results).items() if name in SHOWN}
+    drawn = {**experiment.figures(results), **gains_figure(experiment, results)}
+    charts = {name: chart for name, chart in drawn.items() if name in SHOWN}
     about = Section(experiment.name, experiment.title, experiment.figure, results, charts, (), (), (), "")
     with tempfile.TemporaryDirectory() as report:
         write_report([about], Path(report))

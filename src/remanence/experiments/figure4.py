@@ -113,23 +113,18 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 def _lifetime_figure(results: Results) -> alt.TopLevelMixin:
     plain = float(auc(results, "Q", DISCOUNTED_RETURN).mean())
-    cells, samples = plane(results, DISCOUNTED_RETURN)
-    title = "The plane of k and λ, by the lifetime of the transient part"
+    cells, samples = plane(results, DISCOUNTED_RETURN, max_interval=NEAR)
+    title = f"The plane of k and λ by the lifetime of the transient part, k ≤ {NEAR}"
     return lifetime_panel(cells, samples, DISCOUNTED_RETURN, title, results.segment_length, ("Q", plain))
 
 
 def _observations(results: Results) -> list[Observation]:
-    """Whether k and λ are one parameter; for k up to half of a task by τ, for all k by the mean lifetime."""
-    cells, samples = plane(results, DISCOUNTED_RETURN, effective=False)
-    if len(cells) < len(INTERVALS) * len(DECAYS):
+    """Whether k and λ are one parameter, where consolidations are not rarer than tasks."""
+    cells, samples = plane(results, DISCOUNTED_RETURN, max_interval=NEAR)
+    if len(cells) < (len(INTERVALS) - 1) * len(DECAYS):
         return []
-    some = [number for number, cell in enumerate(cells) if cell.k <= NEAR]
-    by_tau = collapse([cells[number] for number in some], samples[some], lower=False)
-    by_mean = collapse(*plane(results, DISCOUNTED_RETURN), lower=False)
-    return [
-        Observation("collapse-tau", f"k and λ act through the lifetime τ = −k / ln λ, k ≤ {NEAR}", described(by_tau)),
-        Observation("collapse", "through the mean lifetime (k/2) coth(k/2τ), all k", described(by_mean)),
-    ]
+    text = f"k and λ act through the transient lifetime τ = −k / ln λ, k ≤ {NEAR}"
+    return [Observation("collapse", text, described(collapse(cells, samples, lower=False)))]
 
 
 def _claims(results: Results) -> list[Claim]:

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 
 from remanence.results.collapse import Cell, Collapse
 from remanence.results.statistics import Estimate
 from remanence.results.store import Results
 from remanence.results.summary import auc
-from remanence.theory.shares import lifetime, mean_lifetime
+from remanence.theory.shares import lifetime
 
 
-def plane(results: Results, metric: str, effective: bool = True) -> tuple[list[Cell], np.ndarray]:
-    """The cells of a run, and [cells, seeds] their performance. `effective`: by mean lifetime, else by −k / ln λ."""
+def plane(
+    results: Results, metric: str, of_cell: Callable[[float, float], float] = lifetime, max_interval: float = math.inf
+) -> tuple[list[Cell], np.ndarray]:
+    """The cells of a run up to some k, and [cells, seeds] their performance. `of_cell`: (k, λ) -> the lifetime."""
     cells, samples = [], []
     for name in results.contenders:
         config = results.description["contenders"][name]["config"]
         if not name.startswith("PT-") or " k=" not in name or not config["permanent_lr"] or results.diverged(name):
             continue
         k, decay = config["consolidate_every"]["count"], config["decay"]
-        cells.append(Cell(k, decay, (mean_lifetime if effective else lifetime)(k, decay)))
-        samples.append(auc(results, name, metric))
+        if k <= max_interval:
+            cells.append(Cell(k, decay, of_cell(k, decay)))
+            samples.append(auc(results, name, metric))
     return cells, np.array(samples)
 
 

@@ -32,7 +32,7 @@ from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan, shrink
 from remanence.streams import Stream, cyclic
-from remanence.theory.shares import share_left
+from remanence.theory.shares import mean_lifetime, share_left
 from remanence.theory.task_diameter import DISCOUNT, REWARD_NOISE, TRANSITIONS, task_diameter_process
 from remanence.worlds import Chain
 from remanence.worlds.true_values import Truth, corner_grid_truth
@@ -151,14 +151,17 @@ def _observations(place: Place, results: Results) -> list[Observation]:
     cells, samples = plane(results, place.metric)
     if len(cells) < len(INTERVALS) * len(LIFETIMES):
         return []
-    by_mean = collapse(cells, samples, lower)
-    by_tau = collapse(*plane(results, place.metric, effective=False), lower)
+    by_mean = collapse(*plane(results, place.metric, mean_lifetime), lower)
     means = samples.mean(axis=1)
     often = np.array([cell.k < TASK / 3 for cell in cells])
     taus, ks = np.tile(np.arange(len(LIFETIMES)), len(INTERVALS)), np.array([cell.k for cell in cells])
     return [
-        Observation("collapse", "k and λ act through the mean lifetime (k/2) coth(k/2τ) of V^T", described(by_mean)),
-        Observation("collapse-tau", "the same with τ = −k / ln λ", described(by_tau)),
+        Observation(
+            "collapse",
+            "k and λ act through the transient lifetime τ = −k / ln λ",
+            described(collapse(cells, samples, lower)),
+        ),
+        Observation("collapse-mean", "the same with the mean lifetime (k/2) coth(k/2τ)", described(by_mean)),
         Observation(
             "same-lifetime",
             "cells of equal τ perform alike, whatever k",

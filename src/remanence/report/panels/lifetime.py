@@ -26,11 +26,14 @@ def lifetime_panel(
     ]
     lifetimes = np.geomspace(min(row["lifetime"] for row in rows), max(row["lifetime"] for row in rows), 100)
     curve = [{"lifetime": x, "mean": y} for x, y in zip(lifetimes.tolist(), found.at(lifetimes).tolist(), strict=True)]
-    x = alt.X("lifetime:Q", title="mean lifetime of V^T, in episodes", scale=alt.Scale(type="log"))
+    x = alt.X("lifetime:Q", title="transient lifetime τ = −k / ln λ, in episodes", scale=alt.Scale(type="log"))
     label = f"mean {metric_of(metric).label}"
     y = alt.Y("mean:Q", title=label, scale=alt.Scale(zero=False))
     base = alt.Chart(alt.Data(values=rows)).encode(
-        x=x, color=alt.Color("k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes", symbolOpacity=1))
+        x=x,
+        color=alt.Color(
+            "k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes", symbolOpacity=1)
+        ),
     )
     tooltip = [
         "k:O",
@@ -73,11 +76,14 @@ def best_lifetimes(rows: Sequence[tuple[str, int, float]]) -> alt.TopLevelMixin:
         for name, share in (("the length of a task", 1.0), ("a third of it", 1 / 3))
         for length in lengths
     ]
-    x = alt.X("length:Q", title="rounds per task", scale=alt.Scale(type="log"))
-    y = alt.Y("lifetime:Q", title="best lifetime of V^T, in rounds", scale=alt.Scale(type="log"))
+    scale = alt.Scale(type="log", nice=False, padding=12)
+    x = alt.X("length:Q", title="rounds per task", scale=scale)
+    y = alt.Y("lifetime:Q", title="best transient lifetime τ, in rounds", scale=scale)
     guide = alt.Chart(alt.Data(values=guides)).mark_line(strokeDash=[3, 3], color="#666666", strokeWidth=1)
     names = alt.Chart(alt.Data(values=guides)).transform_filter(f"datum.length == {lengths[1]}")
-    label = names.mark_text(align="right", dx=-6, dy=-10, color="#666666").encode(x=x, y=y, text="share:N")
+    label = names.mark_text(
+        align="right", dx=-6, dy=alt.expr("datum.lifetime < datum.length ? 20 : -12"), color="#666666"
+    ).encode(x=x, y=y, text="share:N")
     points = (
         alt.Chart(alt.Data(values=table))
         .mark_line(point=True)

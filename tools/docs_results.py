@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from remanence.experiments import REGISTRY
 from remanence.experiments.base import Experiment
+from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS, with_margin
 from remanence.report.page import Section, write_report
-from remanence.report.terminal import size
+from remanence.report.terminal import gains_figure, size
 from remanence.results.archive import origin
 from remanence.results.claims import (
     CHANGED,
@@ -48,6 +49,9 @@ SHOWN = (
     "diameter",
     "policies",
     "sensitivity",
+    "lifetime",
+    "gains",
+    "exact",
 )
 ABOUT_ARCHIVE = (
     "These runs come with the package: `remanence report --archive` draws them all, and beside them runs of your own; "
@@ -150,9 +154,14 @@ def of_run(experiment: Experiment, results: Results) -> Iterator[str]:
             curve, means = f"{one.contender}, `{one.metric}`", f"{one.published:.4g} | {one.ours:.4g}"
             yield f"| {curve} | {means} | {one.inside:.0%} | {one.expected:.0%} |"
         yield ""
-    for one in claims:
-        if not one.of_paper:
-            yield from (f"{one.text}: *{one.verdict}* ({one.evidence}).", "")
+    if gains := experiment.gains(results):
+        yield from (f"Not in the paper. {ABOUT_GAINS} {PLUS_MINUS}", "")
+        yield f"| gain in `{gains[0].metric}` | over | by forgetting | by remembering | total |"
+        yield "|---|---|---|---|---|"
+        for gain in gains:
+            parts = " | ".join(with_margin(part, 4) for part in (gain.forgetting, gain.remembering, gain.total))
+            yield f"| {gain.agent} | {gain.learner} | {parts} |"
+        yield ""
 
 
 def with_results(readme: str, best: Mapping[str, Results]) -> str:
@@ -190,7 +199,8 @@ def share_inside(agreements: Sequence[Agreement]) -> str:
 
 def draw(experiment: Experiment, results: Results) -> Iterator[str]:
     """Writes the figures to show; returns their file names."""
-    charts = {name: chart for name, chart in experiment.figures(results).items() if name in SHOWN}
+    drawn = {**experiment.figures(results), **gains_figure(experiment, results)}
+    charts = {name: chart for name, chart in drawn.items() if name in SHOWN}
     about = Section(experiment.name, experiment.title, experiment.figure, results, charts, (), (), (), "")
     with tempfile.TemporaryDirectory() as report:
         write_report([about], Path(report))
@@ -209,8 +219,7 @@ def section(experiment: Experiment, results: Results, pictures: Sequence[str]) -
     yield from (" ".join([f"`{experiment.name}`; in the paper: {experiment.figure}.", run, *experiment.remarks]), "")
     if claims:
         yield from ("| claim of the paper | verdict | evidence |", "|---|---|---|")
-        for one in claims:
-            yield f"| {one.text} | {f'**{one.verdict}**' if one.of_paper else f'*{one.verdict}*'} | {one.evidence} |"
+        yield from (f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims)
         yield ""
     if agreements:
         yield from ("| published curve | verdict | evidence |", "|---|---|---|")
@@ -225,8 +234,8 @@ def picture(file: str, title: str, kind: str) -> str:
 
 
 def counts(claims: Sequence[Claim]) -> str:
-    """ "5 of 6 reproduced, 1 not reproduced"; empty without claims of the paper."""
-    verdicts = [one.verdict for one in claims if one.of_paper]
+    """ "5 of 6 reproduced, 1 not reproduced"; empty without claims."""
+    verdicts = [one.verdict for one in claims]
     kinds = (NOT_REPRODUCED, UNDECIDED, TOO_FEW, SHORTENED, CHANGED, NOT_RUN)
     others = [f"{verdicts.count(kind)} {kind}" for kind in kinds if kind in verdicts]
     return ", ".join([f"{verdicts.count(REPRODUCED)} of {len(verdicts)} reproduced", *others]) if verdicts else ""

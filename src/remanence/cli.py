@@ -20,6 +20,7 @@ from remanence.core.errors import Stopped, UserError, of_disk, of_memory, unknow
 from remanence.report.terminal import (
     as_json,
     continual_figure,
+    gains_figure,
     parts_figure,
     print_json,
     print_rich,
@@ -53,7 +54,7 @@ class List:
         from remanence.experiments import REGISTRY
 
         rows = [
-            (one.name, one.figure, size(one.plan("paper")), one.expected, ", ".join(one.plans))
+            (one.name, one.figure, size(one.plan(one.default_preset)), one.expected, ", ".join(one.plans))
             for one in REGISTRY.values()
         ]
         columns = ("experiment", "in the paper", "size", "expected time", "presets")
@@ -388,7 +389,10 @@ class Clean:
 
 @dataclass(frozen=True)
 class Theory:
-    """Check every theorem of the paper on a Markov reward process, the paper's or yours, and print derived quantities."""
+    """Check every theorem of the paper on a Markov reward process, the paper's or yours, and print derived quantities.
+
+    Below them are further statements about what a consolidation keeps, absorbs and forgets, which are not in the paper.
+    """
 
     mrp: Path | None = None
     """a JSON or npz file with P, r (per task), gamma, and optionally p (task probabilities) and c (reward variance)"""
@@ -400,23 +404,25 @@ class Theory:
     def execute(self) -> None:
         from remanence.report.panels.theory import in_markdown, summary_table, theorem_table
         from remanence.theory import load_process
-        from remanence.theory.checks import check_theorems, summary
+        from remanence.theory.checks import check_shares, check_theorems, summary
         from remanence.theory.task_diameter import task_diameter_process
 
         if self.markdown and self.json:
             raise UserError("--markdown and --json exclude each other")
         process = load_process(self.mrp) if self.mrp else task_diameter_process(1.0)
-        checks, found = check_theorems(process), summary(process)
+        checks, further, found = check_theorems(process), check_shares(process), summary(process)
         about = str(self.mrp or "the process of App. C.2, tasks at distance 1")
         if self.json:
-            print_json({"process": about, "theorems": [check.to_json() for check in checks], "summary": found})
+            statements = {"theorems": checks, "further": further}
+            listed = {kind: [check.to_json() for check in some] for kind, some in statements.items()}
+            print_json({"process": about, **listed, "summary": found})
         elif self.markdown:
-            print(in_markdown(about, checks, found))
+            print(in_markdown(about, [*checks, *further], found))
         else:
             print_rich(f"{about}: {process.num_states} states, {process.num_tasks} tasks, γ = {process.discount:g}")
-            print_rich(theorem_table(checks))
+            print_rich(theorem_table([*checks, *further]))
             print_rich(summary_table(found))
-        failed = [check.theorem for check in checks if not check.holds]
+        failed = [check.theorem for check in (*checks, *further) if not check.holds]
         if failed:
             raise UserError(
                 f"theorem {', '.join(failed)} does not hold on this process within rounding: see the remarks"
@@ -531,7 +537,12 @@ def _section(experiment: Experiment, name: str, runs: Sequence[tuple[Results, Pr
         experiment.title,
         experiment.figure,
         results,
-        {**experiment.figures(results), **continual_figure(experiment, results), **parts_figure(results)},
+        {
+            **experiment.figures(results),
+            **continual_figure(experiment, results),
+            **gains_figure(experiment, results),
+            **parts_figure(results),
+        },
         experiment.judge(results),
         experiment.primary_metrics,
         experiment.remarks,
@@ -542,6 +553,8 @@ def _section(experiment: Experiment, name: str, runs: Sequence[tuple[Results, Pr
             for one, about in others
         ],
         experiment.agreements(results),
+        experiment.gains(results),
+        experiment.observations(results),
         origin,
     )
 

@@ -69,7 +69,7 @@ def test_every_combination_is_tried() -> None:
     tried = settings(contender)
     assert len(tried) == len({hypers_of(one) for one in tried}) == 8 * 6
     cells = get("figure4").plan("paper").contenders
-    assert len(cells) == 26
+    assert len(cells) == 51  # Q, 25 cells and their controls
     assert len({program_of(one.config) for one in cells.values()}) == 6  # one program per k, and Q's
 
 

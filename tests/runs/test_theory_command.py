@@ -25,7 +25,8 @@ def test_theory_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["theory", "--mrp", str(file), "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert [one["theorem"] for one in answer["theorems"]] == [str(n) for n in range(1, 11)]
-    assert all(one["holds"] for one in answer["theorems"])
+    assert [one["theorem"] for one in answer["further"]] == [f"shares {n}" for n in range(1, 5)]
+    assert all(one["holds"] for one in (*answer["theorems"], *answer["further"]))
     np.testing.assert_allclose(answer["summary"]["permanent_fixed_point"], common_values(load_process(file)))
     best = answer["summary"]["best_step_size_from_zero"]
     assert 0 < best["step_size"] < answer["summary"]["stability_limit"]

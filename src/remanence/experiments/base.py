@@ -12,6 +12,8 @@ from rich.console import Console
 from remanence.core.errors import unknown
 from remanence.results.archive import ARCHIVE
 from remanence.results.claims import CHANGED, SHORTENED, Claim, withheld
+from remanence.results.gains import Gain, gains
+from remanence.results.observations import Observation
 from remanence.results.published import Agreement, Published, agreements
 from remanence.results.store import Results, find_runs, load
 from remanence.runs.execution import Execution
@@ -52,6 +54,8 @@ class Experiment:
     """for another figure from the runs of an experiment: its name"""
     paper_values: Mapping[tuple[str, tuple[float, ...]], float] = field(default_factory=dict)
     """for a sensitivity table: the paper's value for (contender, its searched values)"""
+    observations: Callable[[Results], list[Observation]] = lambda _: []
+    """what a run shows beside the claims of the paper"""
     run_fn: Callable[[Plan, str, int, Path, Console, Execution], Results] | None = None
     """for an experiment with its own way to run: (plan, preset, seeds, out, console, execution) -> its results"""
 
@@ -69,6 +73,13 @@ class Experiment:
         how = self.provenance(results)
         comparable = results.preset == self.reference_preset and not how.shortened and not how.changed
         return list(agreements(results, self.published)) if self.published and comparable else []
+
+    def gains(self, results: Results) -> list[Gain]:
+        """PT's gain over the learner it is built on, split by the control that never consolidates, where both ran."""
+        return gains(results, self.continual_metric(results)) if results.metrics else []
+
+    def continual_metric(self, results: Results) -> str:
+        return results.first_metrics((self.continual, *self.primary_metrics))[0]
 
     def plan(self, preset: str) -> Plan:
         if preset not in self.plans:

@@ -14,6 +14,7 @@ from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import episode_return, value_maps
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
+from remanence.experiments.controls import with_controls
 from remanence.report.figures import Line
 from remanence.report.panels.policies import policy_maps
 from remanence.report.panels.published import curves_with_published
@@ -60,14 +61,16 @@ def _plan(segments: int) -> Plan:
     return Plan(
         world=GRID,
         stream=swapping_stream(segments, boundaries_known=True),
-        contenders={
-            "Q": plain_q(0.5),
-            "Q-reset": Contender(Q(lr=0.1, epsilon=EPSILON, reset=True), {"lr": STEP_SIZES}),
-            "PT-Q": Contender(
-                PTQ(permanent_lr=0.01, transient_lr=0.5, decay=0.0, consolidate_every=None, epsilon=EPSILON),
-                {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": TRANSIENT_STEP_SIZES},
-            ),
-        },
+        contenders=with_controls(
+            {
+                "Q": plain_q(0.5),
+                "Q-reset": Contender(Q(lr=0.1, epsilon=EPSILON, reset=True), {"lr": STEP_SIZES}),
+                "PT-Q": Contender(
+                    PTQ(permanent_lr=0.01, transient_lr=0.5, decay=0.0, consolidate_every=None, epsilon=EPSILON),
+                    {"permanent_lr": PERMANENT_STEP_SIZES, "transient_lr": TRANSIENT_STEP_SIZES},
+                ),
+            }
+        ),
         probe=returns,
         truth={"method": "value iteration"},
         max_steps=MAX_STEPS,
@@ -148,6 +151,8 @@ EXPERIMENTS = (
         published=PUBLISHED,
         remarks=(
             "`discounted_return` is shown, as in the published panel; `return`, the undiscounted one, is stored too.",
+            "PT-Q without consolidation is a control of ours. Task boundaries are known, so λ = 0, and it is Q-reset with PT-Q's "
+            "transient step size.",
             "The preset released has 300 episodes, as the published panel; paper has the 500 of the text.",
         ),
     ),

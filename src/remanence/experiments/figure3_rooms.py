@@ -10,6 +10,7 @@ from remanence.agents.configs import DQN, PTDQN
 from remanence.core.types import Episodes
 from remanence.engine.probes import episode_return
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
+from remanence.experiments.controls import with_controls
 from remanence.experiments.deep import CONTROL_HEAD, DeepStepSizes, rooms_trunk, semi_continual
 from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON, control_claims
 from remanence.report.figures import Line
@@ -56,7 +57,7 @@ def _plan(released: bool = False) -> Plan:
     return Plan(
         world=world,
         stream=Stream(TWO_ROOMS_TASKS, cyclic(2, 5), Episodes(500), boundaries_known=True),
-        contenders=contenders,
+        contenders=with_controls(contenders),
         probe=lambda _: episode_return(),
         round_steps=8,
         lanes_at_once=60,
@@ -80,7 +81,7 @@ EXPERIMENTS = (
         },
         figures=_figures,
         claims=partial(control_claims, family="DQN"),
-        expected="4 h",
+        expected="5 h",
         primary_metrics=(DISCOUNTED_RETURN,),
         published=PUBLISHED,
         remarks=(
@@ -88,6 +89,7 @@ EXPERIMENTS = (
             "Episodes are truncated after 100 steps, where we bootstrap. There are three actions: the printed 4 is an error.",
             "Inputs are four stacked frames, as in the released code. The text has one, but most cells of the upper room look "
             "alike, and with one frame DQN hardly learns (docs/deviations.md).",
+            "PT-DQN without consolidation is a control of ours: its transient head is reset at each switch, its trunk is not.",
             "In the preset released the first frame of an episode is repeated, where paper has zeros, and DQN copies its target "
             "network at a switch.",
         ),

@@ -44,7 +44,6 @@ def main_claims(results: Results, plan: Plan, rules: JellyBean) -> list[Claim]:
             "three to four items of a kind form a group: more than half of the blue and red items lie in such groups",
             mostly_groups(share_in_groups(rules)),
         ),
-        rivals["consolidation-helps"],
     ]
 
 

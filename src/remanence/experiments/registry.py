@@ -14,6 +14,8 @@ from remanence.experiments import (
     figure4,
     figure5_jellybean,
     figure5_minatar,
+    study_lifetime,
+    study_lifetime_exact,
 )
 from remanence.experiments.base import Experiment
 from remanence.experiments.from_file import is_file, load_file
@@ -31,6 +33,8 @@ REGISTRY: dict[str, Experiment] = {
         appendix_values,
         appendix_sensitivity,
         appendix_task_diameter,
+        study_lifetime,
+        study_lifetime_exact,
     )
     for experiment in module.EXPERIMENTS
 }

@@ -5,6 +5,10 @@ from __future__ import annotations
 from remanence.results.statistics import Estimate
 
 PLUS_MINUS = "± is half the width of Student's 90 % interval of the mean over seeds (t σ/√n)."
+ABOUT_GAINS = (
+    "By forgetting: the control that never consolidates minus the learner without a permanent part. By remembering: PT minus the "
+    "control. Paired over seeds; positive is better. The paper has no such control."
+)
 
 
 def with_margin(estimate: Estimate | None, digits: int) -> str:

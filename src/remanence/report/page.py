@@ -16,8 +16,10 @@ import vl_convert
 from remanence.core.files import remove_leftovers, replacing
 from remanence.metrics import metric as metric_of
 from remanence.report.escaping import content_security_policy, safe_chart, script_json, slug
-from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
-from remanence.results.claims import FAILS, HOLDS, MIN_SEEDS, NOT_REPRODUCED, REPRODUCED, Claim
+from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS, of_summary, with_margin
+from remanence.results.claims import MIN_SEEDS, NOT_REPRODUCED, REPRODUCED, Claim
+from remanence.results.gains import Gain
+from remanence.results.observations import Observation
 from remanence.results.published import Agreement
 from remanence.results.store import Results
 from remanence.results.summary import at_switches, summarise
@@ -29,7 +31,7 @@ ABOUT_AGREEMENT = (
     "The authors' curves, measured from their figure files, against our 90 % interval at each point. Neighboring points depend on "
     "each other, so a share varies much between runs of the same program."
 )
-VERDICT_CLASS = {REPRODUCED: "good", HOLDS: "good", NOT_REPRODUCED: "bad", FAILS: "bad"}
+VERDICT_CLASS = {REPRODUCED: "good", NOT_REPRODUCED: "bad"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Section:
     others: Sequence[str] = ()
     """other runs of the experiment, which are not shown"""
     agreements: Sequence[Agreement] = ()
+    gains: Sequence[Gain] = ()
+    observations: Sequence[Observation] = ()
     origin: str = ""
     """whether it is a run of the archive or one of the user's, where both are shown"""
 
@@ -145,7 +149,8 @@ def _section(section: Section, anchor: str, pictures: list[str]) -> str:
         f"preset {html.escape(results.preset)} · "
         f"{len(results.seeds)} seeds</p>"
         f"{figures}{_summary_table(results, section.primary_metrics)}{_claims_table(section.claims)}"
-        f"{_agreements_table(section.agreements)}{remarks}{repeat}</section>"
+        f"{_agreements_table(section.agreements)}{_gains_table(section.gains)}"
+        f"{_observations_table(section.observations)}{remarks}{repeat}</section>"
     )
 
 
@@ -226,6 +231,27 @@ def _agreements_table(agreements: Sequence[Agreement]) -> str:
     )
     head = "<tr><th>published curve</th><th>verdict</th><th>evidence</th></tr>"
     return _table("published", head, rows, ABOUT_AGREEMENT)
+
+
+def _gains_table(gains: Sequence[Gain]) -> str:
+    if not gains:
+        return ""
+    rows = (
+        f"<tr><td>{html.escape(one.agent)}</td><td>{html.escape(one.learner)}</td>"
+        + "".join(f"<td>{with_margin(part, 4)}</td>" for part in (one.forgetting, one.remembering, one.total))
+        + "</tr>"
+        for one in gains
+    )
+    head = f"<tr><th>gain in {html.escape(gains[0].metric)}</th><th>over</th>"
+    head += "<th>by forgetting</th><th>by remembering</th><th>total</th></tr>"
+    return _table("", head, rows, f"{ABOUT_GAINS} {PLUS_MINUS}")
+
+
+def _observations_table(observations: Sequence[Observation]) -> str:
+    if not observations:
+        return ""
+    rows = (f"<tr><td>{html.escape(one.text)}</td><td>{html.escape(one.evidence)}</td></tr>" for one in observations)
+    return _table("", "<tr><th>found here</th><th>evidence</th></tr>", rows, "These are not claims of the paper.")
 
 
 def _description(results: Results) -> str:

@@ -14,16 +14,18 @@ from rich.table import Table
 
 from remanence.core.describe import typed
 from remanence.metrics import lower_is_better
-from remanence.report.numbers import PLUS_MINUS, of_summary, with_margin
-from remanence.results.claims import FAILS, HOLDS, NOT_REPRODUCED, REPRODUCED, Claim
+from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS, of_summary, with_margin
+from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.continual import of_run
 from remanence.results.directory import GroupDirectory
+from remanence.results.gains import Gain
+from remanence.results.observations import Observation
 from remanence.results.published import Agreement
 from remanence.results.store import Results
 from remanence.results.summary import settings_of, summarise, summarise_sweep
 
 BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 24
-COLOUR = {REPRODUCED: "green", HOLDS: "green", NOT_REPRODUCED: "red", FAILS: "red"}
+COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 
 
 def configuration_table(configs: Mapping[str, Mapping[str, Any]]) -> Table:
@@ -133,6 +135,33 @@ def claims_table(claims: Sequence[Claim]) -> Table:
     for claim in claims:
         colour = COLOUR.get(claim.verdict, "yellow")
         table.add_row(f"[{colour}]{claim.verdict}[/{colour}]", claim.text, claim.evidence.replace("[", r"\["))
+    return table
+
+
+def gains_table(gains: Sequence[Gain]) -> Table:
+    """PT's gain over the learner it is built on, split by the control that never consolidates."""
+    metric = gains[0].metric
+    columns = ("by forgetting", "by remembering", "total")
+    table = Table(
+        escape(f"gain in {metric} (not in the paper)"),
+        "over",
+        *columns,
+        box=None,
+        header_style="bold",
+        caption=ABOUT_GAINS,
+    )
+    table.caption_justify = "left"
+    for one in gains:
+        parts = (one.forgetting, one.remembering, one.total)
+        table.add_row(escape(one.agent), escape(one.learner), *(with_margin(part, 4) for part in parts))
+    return table
+
+
+def observations_table(observations: Sequence[Observation]) -> Table:
+    columns = ("found here (not in the paper)", "evidence")
+    table = Table(*columns, box=None, header_style="bold", padding=(0, 2, 1, 0))
+    for one in observations:
+        table.add_row(escape(one.text), escape(one.evidence))
     return table
 
 

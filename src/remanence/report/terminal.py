@@ -37,7 +37,7 @@ def continual_figure(experiment: Experiment, results: Results) -> dict[str, Any]
 
     if not results.metrics or not results.switches or len(results.contenders) > MAX_IN_TABLE:
         return {}
-    return {"continual": continual_chart(results, _continual_metric(experiment, results))}
+    return {"continual": continual_chart(results, experiment.continual_metric(results))}
 
 
 def parts_figure(results: Results) -> dict[str, Any]:
@@ -47,8 +47,11 @@ def parts_figure(results: Results) -> dict[str, Any]:
     return {} if panel is None else {"parts": panel}
 
 
-def _continual_metric(experiment: Experiment, results: Results) -> str:
-    return results.first_metrics((experiment.continual, *experiment.primary_metrics))[0]
+def gains_figure(experiment: Experiment, results: Results) -> dict[str, Any]:
+    from remanence.report.panels.gains import gains_chart
+
+    found = experiment.gains(results)
+    return {"gains": gains_chart(found)} if found else {}
 
 
 def as_json(experiment: Experiment, results: Results, seconds: float | None) -> dict[str, Any]:
@@ -60,6 +63,8 @@ def as_json(experiment: Experiment, results: Results, seconds: float | None) -> 
         "seeds": len(results.seeds),
         "contenders": summarise_sweep(results) if experiment.sweep_of else summarise(results),
         "claims": [claim.to_json() for claim in experiment.judge(results)],
+        "gains": [one.to_json() for one in experiment.gains(results)],
+        "observations": [one.to_json() for one in experiment.observations(results)],
         "published": [one.to_json() for one in experiment.agreements(results)],
         "seconds": seconds,
     }
@@ -68,7 +73,15 @@ def as_json(experiment: Experiment, results: Results, seconds: float | None) -> 
 def show_results(experiment: Experiment, results: Results) -> None:
     from rich.markup import escape
 
-    from remanence.report.tables import agreements_table, claims_table, continual_table, summary_table, sweep_table
+    from remanence.report.tables import (
+        agreements_table,
+        claims_table,
+        continual_table,
+        gains_table,
+        observations_table,
+        summary_table,
+        sweep_table,
+    )
 
     how = experiment.provenance(results).text
     heading = f"{experiment.title}, preset {results.preset}, {len(results.seeds)} seeds{f'; {how}' if how else ''}"
@@ -78,10 +91,14 @@ def show_results(experiment: Experiment, results: Results) -> None:
     if results.metrics:
         print_rich(summary_table(results, experiment.primary_metrics))
         if len(results.contenders) <= MAX_IN_TABLE:
-            print_rich(continual_table(results, _continual_metric(experiment, results)))
+            print_rich(continual_table(results, experiment.continual_metric(results)))
     claims = experiment.judge(results)
     if claims:
         print_rich(claims_table(claims))
+    if found := experiment.gains(results):
+        print_rich(gains_table(found))
+    if observed := experiment.observations(results):
+        print_rich(observations_table(observed))
     agreements = experiment.agreements(results)
     if agreements:
         print_rich(agreements_table(agreements))

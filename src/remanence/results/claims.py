@@ -21,7 +21,6 @@ from remanence.results.statistics import (
 from remanence.results.store import Results
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED, NOT_RUN = "reproduced", "not reproduced", "undecided", "not run"
-HOLDS, FAILS = "holds", "does not hold"  # of statements that are not the paper's
 TOO_FEW, SHORTENED, CHANGED = "too few seeds to judge", "shortened run", "changed run"  # no verdict, only numbers
 MIN_SEEDS = 5
 ALPHA = 1 - LEVEL + 1e-12  # the largest p-value that decides
@@ -33,8 +32,6 @@ class Claim:
     text: str
     verdict: str
     evidence: str
-    of_paper: bool = True
-    """whether the paper says so; else it is a control of ours"""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -174,13 +171,6 @@ def claim(name: str, text: str, *findings: Finding) -> Claim:
     """A claim that needs all its findings: they are one family (`judged`), and it gets the worst verdict among them."""
     found = judged(findings)
     return Claim(name, text, worst_of(found), "; ".join(finding.evidence for finding in found))
-
-
-def ours(name: str, text: str, *findings: Finding) -> Claim:
-    """A statement that is not the paper's, judged in the same way."""
-    found = claim(name, f"not in the paper: {text}", *findings)
-    verdict = {REPRODUCED: HOLDS, NOT_REPRODUCED: FAILS}.get(found.verdict, found.verdict)
-    return replace(found, verdict=verdict, of_paper=False)
 
 
 def withheld(claims: Sequence[Claim], verdict: str, why: str) -> list[Claim]:

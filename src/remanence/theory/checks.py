@@ -18,9 +18,11 @@ from remanence.theory.forgetting import (
     forgetting_times,
     mean_path_step_size,
 )
+from remanence.theory.lifetimes import stream_moments
 from remanence.theory.moments import learning_curve
 from remanence.theory.permanent import common_values, jumpstart_loss, permanent_moments
 from remanence.theory.process import RewardProcess
+from remanence.theory.shares import Shares, inflation
 from remanence.theory.simulation import simulate_rounds
 from remanence.theory.step_sizes import best_schedule, stability_limit
 from remanence.theory.transient import modified_process, transient_fixed_point, transient_operator
@@ -68,6 +70,12 @@ def check_theorems(process: RewardProcess, seed: int = 0) -> list[Check]:
         _moments_of_td,
         _moments_of_pt,
     )
+    return [attempt(process, np.random.default_rng([seed, number])) for number, attempt in enumerate(tries)]
+
+
+def check_shares(process: RewardProcess, seed: int = 0) -> list[Check]:
+    """Checks what docs/theory.md states about the shares of a consolidation. Not in the paper."""
+    tries = (_split_is_free, _no_inflation, _mean_without_convergence, _continuous_limit)
     return [attempt(process, np.random.default_rng([seed, number])) for number, attempt in enumerate(tries)]
 
 
@@ -272,6 +280,91 @@ def _moments_of_pt(process: RewardProcess, rng: np.random.Generator) -> Check:
     return Check(
         "10", "the same recursion, from V^P + V^T, holds for PT-TD", _SIMULATION, worst, worst <= MAX_STANDARD_ERRORS
     )
+
+
+def _split_is_free(process: RewardProcess, rng: np.random.Generator) -> Check:
+    step_size, length = _stream_step(process), 20
+    plain = stream_moments(process, step_size, length, length, np.inf).mse
+    lifetimes = rng.uniform(1.0, 50.0, size=3)
+    # With equal lifetimes of both parts, all that is not kept is absorbed.
+    split = [
+        stream_moments(process, step_size, length, k, tau, tau).mse
+        for k, tau in zip((1, 4, 10), lifetimes, strict=True)
+    ]
+    gap = float(max(np.abs(one / plain - 1).max() for one in split))
+    return Check(
+        "shares 1",
+        "with nothing forgotten (a + λ = 1), PT-TD is TD, whatever k and λ",
+        "largest relative difference of the exact error after 30 tasks, three k and λ",
+        gap,
+        gap <= ROUNDING,
+    )
+
+
+def _no_inflation(process: RewardProcess, rng: np.random.Generator) -> Check:
+    """The extreme values of a process whose rewards are all 1, or all −1: no estimate may exceed them."""
+    del process
+    kept, absorbed, learned = rng.random((3, 2000))
+    allowed = [inflation(Shares(k * (1 - a), a), c, 200) for k, a, c in zip(kept, absorbed, learned, strict=True)]
+    beyond = [inflation(Shares(1 - a + a * k, a), 1.0, 200) for k, a in zip(kept, absorbed, strict=True)]
+    excess = float(max(allowed) - 1.0)
+    return Check(
+        "shares 2",
+        "a + λ ≤ 1 rules out inflation: from possible values only possible ones follow",
+        "excess of V / v over 1 in a process of one state, 2000 shares and speeds of learning",
+        excess,
+        excess <= ROUNDING and min(beyond) >= 1.0,
+        f"sharp: with a + λ = 1 + x, V reaches (1 + x) v; with λ = 0.99 and a = 1 it swings to "
+        f"{inflation(Shares(0.99, 1.0), 0.01):.2f} v",
+    )
+
+
+def _mean_without_convergence(process: RewardProcess, rng: np.random.Generator) -> Check:
+    shared = np.ptp(process.transitions, axis=0).max() == 0.0
+    statement = "V^P converges to E_τ[v_τ] on average though no task is learned, if tasks share transitions"
+    if not shared or not (process.visits > 0).all():
+        return Check("shares 3", statement, "needs shared transitions", 0.0, True, "does not apply here")
+    start = common_values(process) + rng.normal(size=process.num_states)
+    arguments = (process, _stream_step(process), 4, 2, 3.0, 10.0)
+    early, late = (
+        process.expect(stream_moments(*arguments, tasks=tasks, start=start).permanent) - common_values(process)
+        for tasks in (1000, 4000)
+    )
+    met = stream_moments(*arguments, tasks=30).permanent  # started there, it stays
+    residual = float(np.abs(process.expect(met) - common_values(process)).max())
+    return Check(
+        "shares 3",
+        statement,
+        "distance of the exact mean of V^P from E_τ[v_τ] after 30 tasks of 4 rounds, started there",
+        residual,
+        bool(residual <= ROUNDING * _size(process) and np.linalg.norm(late) < np.linalg.norm(early)),
+        f"started elsewhere, the distance falls from {np.linalg.norm(early):.2g} after 1000 tasks to "
+        f"{np.linalg.norm(late):.2g} after 4000",
+    )
+
+
+def _continuous_limit(process: RewardProcess, rng: np.random.Generator) -> Check:
+    del rng
+    length, tau = 64, 64 / 3
+    errors = {
+        k: float(process.expect(stream_moments(process, _stream_step(process), length, k, tau).mse.mean(axis=1)))
+        for k in (1, 2, 4, 8)
+    }
+    gaps = [abs(errors[k] - errors[1]) / errors[1] for k in (2, 4, 8)]
+    return Check(
+        "shares 4",
+        "with τ fixed, consolidating more often converges to continuous forgetting, T ← e^(−1/τ) T at every step",
+        "relative difference of the mean error with k = 2 from that with k = 1, tasks of 64 rounds, τ = 21.3",
+        gaps[0],
+        gaps[0] <= gaps[1] <= gaps[2],
+        f"k = 4: {gaps[1]:.2g}, k = 8: {gaps[2]:.2g}",
+    )
+
+
+def _stream_step(process: RewardProcess) -> float:
+    """A step size with which every stream is stable."""
+    limits = stability_limit(process) if (process.visits > 0).all() else np.array([0.1])
+    return float(0.1 * limits.min())
 
 
 _SIMULATION = (

@@ -43,7 +43,7 @@ def sensitivity(results: Results, metric: str, title: str) -> alt.TopLevelMixin:
 
 def _rows(results: Results, metric: str) -> pl.DataFrame:
     rows = []
-    for name, settings in settings_of(results):
+    for name, settings in _searched(results).items():
         for hypers, lanes in settings:
             sample = lanes[f"auc_{metric}"].to_numpy()
             if lanes["diverged"].any() or not len(sample):
@@ -70,6 +70,11 @@ def _rows(results: Results, metric: str) -> pl.DataFrame:
         "high": pl.Float64,
     }
     return pl.DataFrame(rows, schema=schema)
+
+
+def _searched(results: Results) -> dict[str, list[tuple[dict[str, float], pl.DataFrame]]]:
+    """The settings of contenders that have something to search."""
+    return {name: settings for name, settings in settings_of(results) if results.description["sweep"][name]}
 
 
 def _sensible(rows: pl.DataFrame, metric: str) -> pl.DataFrame:
@@ -117,7 +122,7 @@ def _panel(
 
 
 def _left_out(results: Results, rows: pl.DataFrame) -> list[str]:
-    counts = {name: len(settings) for name, settings in settings_of(results)}
+    counts = {name: len(settings) for name, settings in _searched(results).items()}
     shown = {name: len(rows.filter(pl.col("contender") == name)) for name in counts}
     return [
         f"{name}: {counts[name] - shown[name]} settings diverged or exploded, not drawn"

@@ -1,0 +1,115 @@
+"""Whether performance over the plane of k and λ follows one curve in the transient lifetime τ. Not in the paper.
+
+A cubic polynomial in ln τ is fitted to the cells' means. `explained` is the share of the variance between cells that it explains;
+the same for ln k and for λ. `held_out` fits without one k at a time and predicts its cells. Intervals: percentile bootstrap over
+seeds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from remanence.results.statistics import LEVEL, Estimate, finite
+
+DEGREE = 3
+RESAMPLES = 1000
+
+
+class Cell(NamedTuple):
+    """A place in the plane."""
+
+    k: float
+    """time between two consolidations"""
+    decay: float
+    """λ"""
+    lifetime: float
+    """what stands for the cell on the horizontal axis: τ, or the mean lifetime"""
+
+
+@dataclass(frozen=True)
+class Collapse:
+    """How well one curve describes all cells."""
+
+    by_lifetime: Estimate
+    by_decay: Estimate
+    by_interval: Estimate
+    ceiling: float
+    """what a perfect description would explain: the rest is noise of the cells' means over seeds"""
+    held_out: Estimate
+    """the share of variance explained in cells of a k that was left out of the fit"""
+    best: Estimate
+    """the lifetime at the top of the curve, or at its bottom where lower is better"""
+    curve: np.ndarray
+    """[degree + 1] coefficients of the polynomial in ln τ, the highest power first"""
+
+    def at(self, lifetimes: np.ndarray) -> np.ndarray:
+        return np.polyval(self.curve, np.log(lifetimes))
+
+
+def collapse(cells: Sequence[Cell], samples: np.ndarray, lower: bool, seed: int = 0) -> Collapse:
+    """Args: samples: [cells, seeds] the mean performance of each seed.  lower: whether lower is better."""
+    samples = finite(samples)
+    place = np.array(cells, np.float64)
+    log_k, decay, log_tau = np.log(place[:, 0]), place[:, 1], np.log(place[:, 2])
+    mean = samples.mean(axis=1)
+    own = samples - samples.mean(axis=0)  # seeds are shared: what they do to all cells is no difference between cells
+    noise = own.var(axis=1, ddof=1).mean() / samples.shape[1] if samples.shape[1] > 1 else np.nan
+
+    def estimate(statistic: Callable[[np.ndarray], float]) -> Estimate:
+        """The statistic of the cells' means, with its interval over resampled seeds."""
+        rng = np.random.default_rng(seed)
+        drawn = rng.integers(samples.shape[1], size=(RESAMPLES, samples.shape[1]))
+        tail = 50 * (1 - LEVEL)
+        low, high = np.percentile([statistic(samples[:, one].mean(axis=1)) for one in drawn], [tail, 100 - tail])
+        return Estimate(statistic(mean), float(low), float(high))
+
+    return Collapse(
+        by_lifetime=estimate(lambda y: explained(log_tau, y)),
+        by_decay=estimate(lambda y: explained(decay, y)),
+        by_interval=estimate(lambda y: explained(log_k, y)),
+        ceiling=float(1 - noise / mean.var()),
+        held_out=estimate(lambda y: predicted(log_tau, y, place[:, 0])),
+        best=estimate(lambda y: float(np.exp(_top(log_tau, y, lower)))),
+        curve=_fit(log_tau, mean),
+    )
+
+
+def between(groups: np.ndarray, y: np.ndarray) -> float:
+    """The share of the variance of y that lies between groups: 1 if all members of a group are alike."""
+    levels, place = np.unique(groups, return_inverse=True)
+    means = np.array([y[place == level].mean() for level in range(len(levels))])
+    return _r_squared(y, means[place], y.mean())
+
+
+def explained(x: np.ndarray, y: np.ndarray) -> float:
+    """R² of the least-squares polynomial in x; of a lower degree where x has few values."""
+    return _r_squared(y, np.polyval(_fit(x, y), x), y.mean())
+
+
+def predicted(x: np.ndarray, y: np.ndarray, group: np.ndarray) -> float:
+    """R² of predictions for each group by the curve of the others, where it need not be extrapolated."""
+    guesses = np.full_like(y, np.nan)
+    for one in np.unique(group):
+        left_out, fitted = group == one, group != one
+        inside = left_out & (x >= x[fitted].min()) & (x <= x[fitted].max())
+        guesses[inside] = np.polyval(_fit(x[fitted], y[fitted]), x[inside])
+    there = np.isfinite(guesses)
+    return _r_squared(y[there], guesses[there], y[there].mean())
+
+
+def _fit(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return np.polyfit(x, y, min(DEGREE, len(np.unique(x)) - 1))
+
+
+def _r_squared(y: np.ndarray, guess: np.ndarray, mean: float) -> float:
+    return float(1 - ((y - guess) ** 2).sum() / ((y - mean) ** 2).sum())
+
+
+def _top(x: np.ndarray, y: np.ndarray, lower: bool) -> float:
+    grid = np.linspace(x.min(), x.max(), 401)
+    curve = np.polyval(_fit(x, y), grid)
+    return float(grid[curve.argmin() if lower else curve.argmax()])

@@ -73,7 +73,7 @@ def run(out: Path) -> Results:
     return execute(NAME, "test", PLAN, SEEDS, out, console, Execution(checkpoint_every=1e-9, lanes_per_group=1))
 
 
-def die_at(number: int, out: Path, report: Callable[[int], None]) -> None:
+def die_at(number: int, out: Path, report: Callable[[int], object]) -> None:
     """From now on this process dies just before its n-th event below a directory; `report` is told of each event."""
     counter, lock = itertools.count(1), threading.Lock()
 

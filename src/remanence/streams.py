@@ -314,7 +314,7 @@ def _is_integer(value: Any) -> bool:
 def _is_number(value: Any) -> bool:
     """Whether it is a finite number."""
     is_real = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    return is_real and abs(value) <= sys.float_info.max
+    return is_real and bool(abs(value) <= sys.float_info.max)
 
 
 def _check_function(name: str, function: Any) -> None:

@@ -47,7 +47,7 @@ def _mutant(original: Path, number: int, rng: random.Random, canary: Path) -> tu
         json.loads(str(arrays.pop(ABOUT))), rng, (*JSON_VALUES, 2, 3, 10**6, 2**31, "DQN", "int32", 0.9)
     )
     saved = io.BytesIO()
-    np.savez(saved, **{ABOUT: np.array(json.dumps(about)), **arrays})
+    np.savez(saved, allow_pickle=False, **{ABOUT: np.array(json.dumps(about)), **arrays})
     return saved.getvalue(), False
 
 

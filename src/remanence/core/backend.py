@@ -72,7 +72,7 @@ def cache_directory(*names: str) -> Path | None:
 
 
 def _have_home() -> None:
-    """Libraries fail where there is neither HOME nor an entry in passwd. A home to which nobody can write will do."""
+    """Libraries fail where there is neither HOME nor an entry in passwd. One that cannot be written to will do."""
     try:
         Path.home()
     except RuntimeError:

@@ -14,7 +14,7 @@ from remanence.experiments import REGISTRY
 from remanence.experiments.base import RELEASED, Experiment
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.published import beside_published
-from remanence.results.gains import WITHOUT
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.published import Published, agreements, overlap
 from remanence.results.store import Results
 from remanence.runs.describe import describe
@@ -124,7 +124,7 @@ def test_the_files_fit_the_experiments(name: str) -> None:
     along = next(unit for unit in ("episode", "step") if unit in table.columns)
     assert set(table["agent"]) <= set(plan.contenders)
     without_curve = set(plan.contenders) - set(table["agent"])
-    assert all(name in ("Random", "DQN-large-buffer") or name.endswith(WITHOUT) for name in without_curve)
+    assert all(name in ("Random", "DQN-large-buffer") or name.endswith(CONTROL_SUFFIX) for name in without_curve)
     for _, curve in table.group_by("agent", "metric"):
         np.testing.assert_array_equal(curve[along], published.window * np.arange(1, len(curve) + 1))
         assert np.isfinite(curve["mean"].to_numpy()).all()

@@ -10,12 +10,12 @@ from remanence.agents.configs import DQN, PTDQN, Random
 from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu, Tanh
 from remanence.experiments.statements import gain_of, weights
 from remanence.results.claims import Claim, Finding, claim, lower
-from remanence.results.gains import WITHOUT
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.store import Results
 from remanence.results.summary import auc
 from remanence.runs.plan import Contender, Plan
 
-CONTROL = f"PT-DQN{WITHOUT}"
+CONTROL = f"PT-DQN{CONTROL_SUFFIX}"
 CONTROL_REMARK = (
     f"{CONTROL} is a control of ours that the paper has not: its permanent step size is 0. At the published step"
     " sizes the permanent network hardly moves, and the control shows what that little contributes."

@@ -56,8 +56,10 @@ def collapse(cells: Sequence[Cell], samples: np.ndarray, lower: bool, seed: int 
     place = np.array(cells, np.float64)
     log_k, decay, log_tau = np.log(place[:, 0]), place[:, 1], np.log(place[:, 2])
     mean = samples.mean(axis=1)
-    own = samples - samples.mean(axis=0)  # seeds are shared: what they do to all cells is no difference between cells
-    noise = own.var(axis=1, ddof=1).mean() / samples.shape[1] if samples.shape[1] > 1 else np.nan
+    within = samples - samples.mean(
+        axis=0
+    )  # seeds are shared: what they do to all cells is no difference between cells
+    noise = within.var(axis=1, ddof=1).mean() / samples.shape[1] if samples.shape[1] > 1 else np.nan
 
     def estimate(statistic: Callable[[np.ndarray], float]) -> Estimate:
         """The statistic of the cells' means, with its interval over resampled seeds."""

@@ -101,7 +101,8 @@ class Replay:
             raise UserError(f"a replay buffer must hold at least one transition; got {self.capacity}")
         if self.capacity >= MAX_CAPACITY:
             raise UserError(
-                f"a replay buffer holds fewer than {MAX_CAPACITY:,} transitions; got {self.capacity:,}: give a smaller replay buffer"
+                f"a replay buffer holds fewer than {MAX_CAPACITY:,} transitions; got {self.capacity:,}: "
+                "give a smaller replay buffer"
             )
         if self.frames < 1:
             raise UserError(f"an input needs at least one frame; got {self.frames}")

@@ -70,6 +70,7 @@ def codec(example: ArrayLike) -> Codec:
     return Codec(pack, unpack, jnp.asarray(np.packbits(frame.reshape(-1))))
 
 
+MAX_CAPACITY = 2**31 - 1  # places in it are 32-bit integers
 SEPARATE, IMPLICIT, NONE = "separate", "implicit", "none"
 
 
@@ -98,6 +99,11 @@ class Replay:
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise UserError(f"a replay buffer must hold at least one transition; got {self.capacity}")
+        if self.capacity >= MAX_CAPACITY:
+            raise UserError(
+                f"a replay buffer holds fewer than {MAX_CAPACITY:,} transitions; got {self.capacity:,}: "
+                "give a smaller replay buffer"
+            )
         if self.frames < 1:
             raise UserError(f"an input needs at least one frame; got {self.frames}")
         if self.frames > 1 and np.ndim(self.example) < 1:

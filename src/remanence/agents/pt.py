@@ -22,7 +22,7 @@ from remanence.agents.linear import Value
 from remanence.agents.td import CONTROL, PREDICTION, Problem, td_update
 from remanence.agents.visits import visit_buffer, visit_counts
 from remanence.core.types import Hypers, Key, Transition
-from remanence.updates import decayed
+from remanence.updates import absorbed, decayed
 
 
 class PTState(NamedTuple):
@@ -110,11 +110,12 @@ def permanent_transient(
     def consolidate(state: PTState, hypers: Hypers, key: Key, active: Array | bool) -> PTState:
         """One pass over all visits (Eq. 4, App. A), or a share; then the transient part decays and the buffer is emptied."""
         del key
-        before = state.visited, state.permanent, state.transient
-        if absorbs:
-            permanent = visits.absorb(*before, hypers.absorb)
+        if absorbs:  # values are linear in the weights: V^P absorbs the share in every state
+            permanent = jax.tree.map(lambda p, t: absorbed(p, t, hypers.absorb), state.permanent, state.transient)
         else:
-            permanent = visits.permanent_update(*before, hypers.permanent_lr, active)
+            permanent = visits.permanent_update(
+                state.visited, state.permanent, state.transient, hypers.permanent_lr, active
+            )
         return PTState(
             permanent=permanent,
             transient=jax.tree.map(lambda weights: decayed(weights, hypers.decay), state.transient),

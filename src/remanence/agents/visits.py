@@ -18,7 +18,7 @@ from remanence.agents.ring import Ring
 from remanence.agents.td import Problem
 from remanence.core.errors import UserError
 from remanence.core.types import Key, Transition
-from remanence.updates import absorbed, permanent_error
+from remanence.updates import permanent_error
 
 
 class VisitMemory(NamedTuple):
@@ -28,8 +28,6 @@ class VisitMemory(NamedTuple):
     add: Callable[[Any, Transition], Any]
     permanent_update: Callable[[Any, Any, Any, float | Array, Array | bool], Any]
     """(visits, permanent, transient, lr, active) -> permanent"""
-    absorb: Callable[[Any, Any, Any, float | Array], Any]
-    """(visits, permanent, transient, share) -> permanent, after it absorbed a share of the transient part"""
     after_consolidation: Callable[[Any], Any]  # the memory after a consolidation
     dropped: Callable[[Any], Array]  # the number of dropped visits
     visited: Callable[[Any], Visited]
@@ -57,14 +55,10 @@ def visit_counts(problem: Problem, value: Value) -> VisitMemory:
         del active
         return closed_form_step(permanent, permanent + transient, visits, lr)
 
-    def absorb(visits: Any, permanent: Any, transient: Any, share: float | Array) -> Any:
-        return jnp.where(visits > 0, absorbed(permanent, transient, share), permanent)
-
     return VisitMemory(
         init=lambda key: jnp.zeros_like(value.init(key)),
         add=add,
         permanent_update=permanent_update,
-        absorb=absorb,
         after_consolidation=jnp.zeros_like,
         dropped=lambda _: jnp.int32(0),
         visited=table_entries,
@@ -96,11 +90,6 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
 
         return rings.fold(update_one, permanent, ring, active)
 
-    def absorb(ring: Ring, permanent: Any, transient: Any, share: float | Array) -> Any:
-        """Of all weights: where values are linear in them, V^P absorbs the share in every state, visited or not."""
-        del ring
-        return jax.tree.map(lambda p, t: absorbed(p, t, share), permanent, transient)
-
     def visited(ring: Ring) -> Visited:
         obs, output = jax.tree.map(lambda leaf: leaf[:-1], ring.items)
         held = jnp.arange(len(output)) < rings.size(ring)
@@ -110,7 +99,6 @@ def visit_buffer(problem: Problem, value: Value, example_obs: ArrayLike, capacit
         init=lambda _: rings.make_ring((example_obs, np.int8(0)), capacity),
         add=add,
         permanent_update=permanent_update,
-        absorb=absorb,
         after_consolidation=rings.emptied if clear else lambda ring: ring,
         # A buffer that is never cleared is meant to hold the newest visits only: none counts as dropped.
         dropped=rings.overwritten if clear else lambda _: jnp.int32(0),

@@ -126,7 +126,8 @@ def row_of_run(experiment: Experiment, results: Results) -> Iterator[str]:
     about = origin(results)
     yield from (f"`{experiment.name}`", results.preset, str(len(results.contenders)), str(len(results.seeds)))
     yield length_of(results)
-    yield f"{float(results.lanes['steps'].sum()) / 1e6:,.3g}M" if "steps" in results.lanes.columns else "–"
+    steps = float(results.lanes["steps"].sum()) if "steps" in results.lanes.columns else 0.0
+    yield f"{steps / 1e6:,.3g}M" if steps else "–"
     yield from ("–" if math.isnan(hours) else f"{hours:.2g}" for hours in (about.hours, about.processor_hours))
     yield f"{about.version} ({about.commit})" if about.commit else about.version
     yield counts(experiment.judge(results)) or "–"

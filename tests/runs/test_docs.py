@@ -108,9 +108,10 @@ def test_every_experiment_has_its_row() -> None:
 
 
 def test_verdicts_agree_with_the_readme() -> None:
-    """Both tell of runs at full size; the README in its own words, but with the same counts."""
+    """Both tell of archived runs. Rows of the README that several experiments share have no counts."""
     said = docs_results.rows_of(text(ROOT / "README.md"))
     found = dict(RESULT.findall(text(DOCS / "reproduction.md")))
+    found = {experiment: verdict for experiment, verdict in found.items() if said[experiment].time is not None}
     assert len(found) > 5
     for experiment, verdict in found.items():
         assert said[experiment].status.startswith(re.match(r"\d+ of \d+ reproduced", verdict)[0]), experiment  # type: ignore[index]

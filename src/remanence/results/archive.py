@@ -30,8 +30,8 @@ def origin(results: Results) -> Origin:
     """Time, version and commit of a run, from its log."""
     spent, run = lane_seconds(results.path), results.path
     lanes = results.lanes["lane"].to_list() if len(results.lanes) else []
-    complete = bool(lanes) and spent.keys() >= set(lanes)
-    times = [spent[lane] for lane in lanes] if complete else [Seconds(math.nan, math.nan)]
+    timed = bool(lanes) and spent.keys() >= set(lanes)
+    times = [spent[lane] for lane in lanes] if timed else [Seconds(math.nan, math.nan)]
     wall, cpu = (sum(part) / 3600 for part in zip(*times, strict=True))
     commits = [event["commit"] for event in read_log(run) if event.get("event") == ARCHIVED]
     version = results.description["versions"]["remanence"]

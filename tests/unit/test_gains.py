@@ -12,7 +12,7 @@ from made_up import made_up_run, scattered
 from remanence.experiments import REGISTRY
 from remanence.results.collapse import Cell, between, collapse, explained, predicted
 from remanence.results.continual import of_run
-from remanence.results.gains import WITHOUT, gains, learner_of
+from remanence.results.gains import CONTROL_SUFFIX, gains, learner_of
 from remanence.theory.shares import mean_lifetime
 
 
@@ -22,7 +22,7 @@ def run(metric: str, **means: float):
 
 
 def test_a_gain_is_split_by_the_control() -> None:
-    means = {"Q": 1.0, "PT-Q k=1": 1.5, "PT-Q k=1" + WITHOUT: 1.2, "PT-Q k=5": 2.0, "Q-reset": 0.1}
+    means = {"Q": 1.0, "PT-Q k=1": 1.5, "PT-Q k=1" + CONTROL_SUFFIX: 1.2, "PT-Q k=5": 2.0, "Q-reset": 0.1}
     (one,) = gains(run("discounted_return", **means), "discounted_return")
     assert (one.agent, one.learner, one.seeds) == ("PT-Q k=1", "Q", 6)
     assert one.forgetting.mean == pytest.approx(0.2)
@@ -33,14 +33,14 @@ def test_a_gain_is_split_by_the_control() -> None:
 
 
 def test_of_an_error_a_gain_is_what_it_falls_by() -> None:
-    means = {"TD": 1.0, "PT-TD": 0.5, "PT-TD" + WITHOUT: 0.8}
+    means = {"TD": 1.0, "PT-TD": 0.5, "PT-TD" + CONTROL_SUFFIX: 0.8}
     (one,) = gains(run("rmsve_current", **means), "rmsve_current")
     assert one.forgetting.mean == pytest.approx(0.2)
     assert one.remembering.mean == pytest.approx(0.3)
 
 
 def test_seeds_in_which_one_of_the_three_diverged_are_left_out() -> None:
-    results = run("discounted_return", **{"Q": 1.0, "PT-Q": 1.5, "PT-Q" + WITHOUT: 1.2})
+    results = run("discounted_return", **{"Q": 1.0, "PT-Q": 1.5, "PT-Q" + CONTROL_SUFFIX: 1.2})
     lost = (pl.col("contender") == "Q") & (pl.col("seed") == 2)
     lanes = results.lanes.with_columns(diverged=lost)
     (one,) = gains(dataclasses.replace(results, lanes=lanes), "discounted_return")
@@ -54,12 +54,12 @@ def test_the_learner_of_an_agent() -> None:
 @pytest.mark.parametrize("name", ["figure3/tabular", "figure3/rooms", "figure4"])
 def test_every_pt_agent_has_a_control_that_differs_in_nothing_else(name: str) -> None:
     contenders = REGISTRY[name].plan("paper").contenders
-    agents = [one for one in contenders if one.startswith("PT-") and not one.endswith(WITHOUT)]
+    agents = [one for one in contenders if one.startswith("PT-") and not one.endswith(CONTROL_SUFFIX)]
     assert len(agents) == (25 if name == "figure4" else 1)
     for one in agents:
-        control = contenders[one + WITHOUT].config
+        control = contenders[one + CONTROL_SUFFIX].config
         assert control == dataclasses.replace(contenders[one].config, permanent_lr=0.0)  # type: ignore[type-var]
-        assert not contenders[one + WITHOUT].search  # sweeps are those of the paper
+        assert not contenders[one + CONTROL_SUFFIX].search  # sweeps are those of the paper
 
 
 def test_a_control_sets_no_level_of_recovery() -> None:
@@ -67,7 +67,7 @@ def test_a_control_sets_no_level_of_recovery() -> None:
     curve = np.concatenate([np.linspace(0, 1, 50)] * 2)
     curves = {"Q": scattered(curve, 1e-3), "PT-Q": scattered(curve, 1e-3)}
     alone = of_run(made_up_run(curves, "return"), "return")["Q"].recovery
-    control = {"PT-Q" + WITHOUT: scattered(2 * curve, 1e-3)}
+    control = {"PT-Q" + CONTROL_SUFFIX: scattered(2 * curve, 1e-3)}
     np.testing.assert_array_equal(of_run(made_up_run(curves | control, "return"), "return")["Q"].recovery, alone)
 
 

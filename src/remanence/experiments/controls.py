@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from remanence.results.gains import WITHOUT
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.runs.plan import Contender
 
 
 def with_controls(contenders: Mapping[str, Contender]) -> dict[str, Contender]:
     """The same contenders, and for each PT agent one with ᾱ = 0 that is otherwise the same: its transient part only decays."""
     controls = {
-        name + WITHOUT: Contender(replace(one.config, permanent_lr=0.0))  # type: ignore[type-var]
+        name + CONTROL_SUFFIX: Contender(replace(one.config, permanent_lr=0.0))  # type: ignore[type-var]
         for name, one in contenders.items()
         if name.startswith("PT-")
     }

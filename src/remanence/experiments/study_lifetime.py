@@ -182,9 +182,9 @@ def _advice(place: Place, results: Results, samples: np.ndarray) -> str:
     by_tau = samples.reshape(len(INTERVALS), len(LIFETIMES), -1).mean(axis=0)
     plain = auc(results, place.learner, place.metric)
     sign = -1.0 if lower_is_better(place.metric) else 1.0
-    named = {"a third of a task": 1.0, f"{WRONG} times too short": 1 / WRONG, f"{WRONG} times too long": WRONG}
+    factors = {"a third of a task": 1.0, f"{WRONG} times too short": 1 / WRONG, f"{WRONG} times too long": WRONG}
     parts = []
-    for name, factor in named.items():
+    for name, factor in factors.items():
         level = int(np.abs(np.log(np.array(LIFETIMES) * 3 / TASK / factor)).argmin())
         gain, low, high = paired_difference(sign * by_tau[level], sign * plain)
         parts.append(f"{name} {gain:+.4f} [{low:+.4f}, {high:+.4f}]")

@@ -9,7 +9,7 @@ import numpy as np
 
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
-from remanence.results.gains import WITHOUT
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.statistics import UNBOUNDED, Bounds, Estimate, finite, mean_where, student_interval
 from remanence.results.store import Results
 
@@ -102,7 +102,7 @@ def of_run(results: Results, metric: str) -> dict[str, ContinualMetrics]:
     curves = {name: matrix for name in results.contenders if (matrix := results.matrix(name, metric)).size}
     tasks = {name: results.tasks(name) for name in curves}
     lower = lower_is_better(metric)
-    judges = [name for name in curves if not name.endswith(WITHOUT)] or curves  # controls of ours set no level
+    judges = [name for name in curves if not name.endswith(CONTROL_SUFFIX)] or curves  # controls of ours set no level
     levels = best_final_levels([(curves[name], tasks[name]) for name in judges], lower)
     levels = {**levels, **_optimum(results, metric, tasks)}
     measured = {}

@@ -18,7 +18,7 @@ from remanence.results.statistics import Estimate, paired_difference
 from remanence.results.store import Results
 from remanence.results.summary import auc
 
-WITHOUT = " without consolidation"  # ends the name of a control
+CONTROL_SUFFIX = " without consolidation"  # ends the name of a control
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def gains(results: Results, metric: str) -> list[Gain]:
     """One for each PT agent whose control and learner ran too, with at least one seed in which none of the three diverged."""
     found = []
     for agent in results.contenders:
-        names = (agent, agent + WITHOUT, learner_of(agent))
+        names = (agent, agent + CONTROL_SUFFIX, learner_of(agent))
         if not set(names) <= set(results.contenders):
             continue
         ours, control, plain = _shared(results, names, metric)

@@ -82,7 +82,7 @@ def between(groups: np.ndarray, y: np.ndarray) -> float:
     """The share of the variance of y that lies between groups: 1 if all members of a group are alike."""
     levels, place = np.unique(groups, return_inverse=True)
     means = np.array([y[place == level].mean() for level in range(len(levels))])
-    return float(_r_squared(y, means[place]))
+    return max(0.0, float(_r_squared(y, means[place])))  # never negative but by rounding
 
 
 def explained(x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -414,8 +414,8 @@ class Theory:
         about = str(self.mrp or "the process of App. C.2, tasks at distance 1")
         if self.json:
             statements = {"theorems": checks, "further": further}
-            as_lists = {kind: [check.to_json() for check in some] for kind, some in statements.items()}
-            print_json({"process": about, **as_lists, "summary": found})
+            answers = {kind: [check.to_json() for check in some] for kind, some in statements.items()}
+            print_json({"process": about, **answers, "summary": found})
         elif self.markdown:
             print(in_markdown(about, [*checks, *further], found))
         else:

@@ -114,7 +114,9 @@ def test_sweep_from_the_command_line(
     result = json.loads(capsys.readouterr().out)
     whole = load(next((tmp_path / "sweep/figure3/tabular").iterdir()))
     assert whole.finished
-    assert whole.lanes["lane"].n_unique() == len(whole.lanes) == 5 * 4  # 5 settings × 4 seeds, none twice
+    assert (
+        whole.lanes["lane"].n_unique() == len(whole.lanes) == 6 * 4
+    )  # 5 settings and the control × 4 seeds, none twice
     assert (
         whole.lanes.filter(pl.col("lane").is_in(kept.lanes["lane"].to_list()))
         .select(kept.lanes.columns)
@@ -144,6 +146,13 @@ def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         swept.lanes.sort("seed")["auc_discounted_return"], run.matrix("Q", "discounted_return").mean(axis=1), rtol=1e-6
     )
+
+
+def test_a_contender_without_a_search_has_no_sensitivity() -> None:
+    searched = [({"lr": 0.1}, [1.0, 2.0]), ({"lr": 0.2}, [1.0, 1.5])]
+    results = made_up_sweep({"Q": searched, "PT-Q without consolidation": [({}, [1.0, 1.0])]})
+    panels = sensitivity(results, "reward_rate", "t").to_dict()["hconcat"]
+    assert [panel["title"]["text"] for panel in panels] == ["Q"]
 
 
 def test_every_contender_and_decay_has_its_points_in_the_sensitivity_figure() -> None:

@@ -7,7 +7,7 @@ seeds.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -55,27 +55,25 @@ def collapse(cells: Sequence[Cell], samples: np.ndarray, lower: bool, seed: int 
     samples = finite(samples)
     place = np.array(cells, np.float64)
     log_k, decay, log_tau = np.log(place[:, 0]), place[:, 1], np.log(place[:, 2])
-    mean = samples.mean(axis=1)
-    within = samples - samples.mean(
-        axis=0
-    )  # seeds are shared: what they do to all cells is no difference between cells
-    noise = within.var(axis=1, ddof=1).mean() / samples.shape[1] if samples.shape[1] > 1 else np.nan
+    seeds, mean = samples.shape[1], samples.mean(axis=1)
+    apart = samples - samples.mean(axis=0)  # seeds are shared: what they do to all cells is no difference between cells
+    noise = apart.var(axis=1, ddof=1).mean() / seeds if seeds > 1 else np.nan
+    drawn = np.random.default_rng(seed).integers(seeds, size=(RESAMPLES, seeds))
+    resampled = np.column_stack([mean, samples[:, drawn].mean(axis=2)])  # [cells, 1 + resamples]
 
-    def estimate(statistic: Callable[[np.ndarray], float]) -> Estimate:
-        """The statistic of the cells' means, with its interval over resampled seeds."""
-        rng = np.random.default_rng(seed)
-        drawn = rng.integers(samples.shape[1], size=(RESAMPLES, samples.shape[1]))
+    def estimate(of_all: np.ndarray) -> Estimate:
+        """A statistic of the cells' means, with its interval over resampled seeds."""
         tail = 50 * (1 - LEVEL)
-        low, high = np.percentile([statistic(samples[:, one].mean(axis=1)) for one in drawn], [tail, 100 - tail])
-        return Estimate(statistic(mean), float(low), float(high))
+        low, high = np.percentile(of_all[1:], [tail, 100 - tail])
+        return Estimate(float(of_all[0]), float(low), float(high))
 
     return Collapse(
-        by_lifetime=estimate(lambda y: explained(log_tau, y)),
-        by_decay=estimate(lambda y: explained(decay, y)),
-        by_interval=estimate(lambda y: explained(log_k, y)),
+        by_lifetime=estimate(explained(log_tau, resampled)),
+        by_decay=estimate(explained(decay, resampled)),
+        by_interval=estimate(explained(log_k, resampled)),
         ceiling=float(1 - noise / mean.var()),
-        held_out=estimate(lambda y: predicted(log_tau, y, place[:, 0])),
-        best=estimate(lambda y: float(np.exp(_top(log_tau, y, lower)))),
+        held_out=estimate(predicted(log_tau, resampled, place[:, 0])),
+        best=estimate(np.exp(_tops(log_tau, resampled, lower))),
         curve=_fit(log_tau, mean),
     )
 
@@ -84,34 +82,41 @@ def between(groups: np.ndarray, y: np.ndarray) -> float:
     """The share of the variance of y that lies between groups: 1 if all members of a group are alike."""
     levels, place = np.unique(groups, return_inverse=True)
     means = np.array([y[place == level].mean() for level in range(len(levels))])
-    return _r_squared(y, means[place], y.mean())
+    return max(0.0, float(_r_squared(y, means[place])))  # never negative but by rounding
 
 
-def explained(x: np.ndarray, y: np.ndarray) -> float:
-    """R² of the least-squares polynomial in x; of a lower degree where x has few values."""
-    return _r_squared(y, np.polyval(_fit(x, y), x), y.mean())
+def explained(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """[...] R² of the least-squares polynomial in x [cells] of y [cells, ...]; of a lower degree where x has few values."""
+    return _r_squared(y, _values(_fit(x, y), x))
 
 
-def predicted(x: np.ndarray, y: np.ndarray, group: np.ndarray) -> float:
-    """R² of predictions for each group by the curve of the others, where it need not be extrapolated."""
+def predicted(x: np.ndarray, y: np.ndarray, group: np.ndarray) -> np.ndarray:
+    """[...] R² of predictions for each group by the curve of the others, where it need not be extrapolated."""
     guesses = np.full_like(y, np.nan)
     for one in np.unique(group):
         left_out, fitted = group == one, group != one
         inside = left_out & (x >= x[fitted].min()) & (x <= x[fitted].max())
-        guesses[inside] = np.polyval(_fit(x[fitted], y[fitted]), x[inside])
-    there = np.isfinite(guesses)
-    return _r_squared(y[there], guesses[there], y[there].mean())
+        guesses[inside] = _values(_fit(x[fitted], y[fitted]), x[inside])
+    there = np.isfinite(guesses).all(axis=tuple(range(1, y.ndim)))
+    return _r_squared(y[there], guesses[there])
 
 
 def _fit(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """[degree + 1, ...] coefficients, the highest power first."""
     return np.polyfit(x, y, min(DEGREE, len(np.unique(x)) - 1))
 
 
-def _r_squared(y: np.ndarray, guess: np.ndarray, mean: float) -> float:
-    return float(1 - ((y - guess) ** 2).sum() / ((y - mean) ** 2).sum())
+def _values(curve: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """[x, ...] of polynomials [degree + 1, ...]."""
+    return np.tensordot(np.vander(x, len(curve)), curve, axes=1)
 
 
-def _top(x: np.ndarray, y: np.ndarray, lower: bool) -> float:
+def _r_squared(y: np.ndarray, guess: np.ndarray) -> np.ndarray:
+    return 1 - ((y - guess) ** 2).sum(axis=0) / ((y - y.mean(axis=0)) ** 2).sum(axis=0)
+
+
+def _tops(x: np.ndarray, y: np.ndarray, lower: bool) -> np.ndarray:
+    """[...] where the curve of y [cells, ...] is best, within what x covers."""
     grid = np.linspace(x.min(), x.max(), 401)
-    curve = np.polyval(_fit(x, y), grid)
-    return float(grid[curve.argmin() if lower else curve.argmax()])
+    curves = _values(_fit(x, y), grid)
+    return grid[curves.argmin(axis=0) if lower else curves.argmax(axis=0)]

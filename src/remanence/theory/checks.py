@@ -304,14 +304,14 @@ def _split_is_free(process: RewardProcess, rng: np.random.Generator) -> Check:
 def _no_inflation(process: RewardProcess, rng: np.random.Generator) -> Check:
     """The extreme values of a process whose rewards are all 1, or all −1: no estimate may exceed them."""
     del process
-    kept, absorbed, learned = rng.random((3, 2000))
+    kept, absorbed, learned = rng.random((3, 200))
     allowed = [inflation(Shares(k * (1 - a), a), c, 200) for k, a, c in zip(kept, absorbed, learned, strict=True)]
     beyond = [inflation(Shares(1 - a + a * k, a), 1.0, 200) for k, a in zip(kept, absorbed, strict=True)]
     excess = float(max(allowed) - 1.0)
     return Check(
         "shares 2",
         "a + λ ≤ 1 rules out inflation: from possible values only possible ones follow",
-        "excess of V / v over 1 in a process of one state, 2000 shares and speeds of learning",
+        "excess of V / v over 1 in a process of one state, 200 shares and speeds of learning",
         excess,
         excess <= ROUNDING and min(beyond) >= 1.0,
         f"sharp: with a + λ = 1 + x, V reaches (1 + x) v; with λ = 0.99 and a = 1 it swings to "

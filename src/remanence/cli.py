@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
 
-from remanence.core.errors import Stopped, UserError, of_disk, of_memory, unknown
+from remanence.core.errors import Stopped, UserError, of_disk, of_memory, printable, unknown
 from remanence.report.terminal import (
     as_json,
     continual_figure,
@@ -502,7 +502,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tell(message: object, code: int = 2) -> int:
     """Prints a line on standard error, if it still exists; gives the exit code."""
     with contextlib.suppress(OSError):
-        print(f"remanence: {message}", file=sys.stderr)
+        print(f"remanence: {printable(str(message))}", file=sys.stderr)
     return code
 
 

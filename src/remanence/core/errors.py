@@ -6,9 +6,13 @@ import contextlib
 import difflib
 import errno
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+
+# They could steer a terminal, or cannot be printed.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 class UserError(Exception):
@@ -76,6 +80,11 @@ def disk_errors(path: Path) -> Iterator[None]:
         raise
     except Exception as error:
         raise of_disk(error, path) or error from error
+
+
+def printable(text: str) -> str:
+    """A text from a file or a user, without characters that could steer a terminal."""
+    return _UNPRINTABLE.sub("�", text)
 
 
 def calling(what: str, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:

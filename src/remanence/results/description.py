@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, printable
 from remanence.results.manifest import MANIFEST, DamageError, listed_files, read_checked
 
 DESCRIPTION = "description.json"
 FORMAT = 2
 """of a run's files. 1, before there were manifests: the description has no `format`"""
-# They could steer a terminal, or cannot be printed.
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 _MISSING = object()
 
@@ -33,9 +30,10 @@ def read_description(run: Path) -> dict[str, Any]:
         raise DamageError(run, DESCRIPTION)
     version = description.get("format", 1)
     if _integer(version) and version > FORMAT:
-        writer = description.get("versions", {})
+        writer = _at(description, "versions.remanence")
+        by = f", written by remanence {printable(writer[:80])}" if isinstance(writer, str) else ""
         raise UserError(
-            f"the run in '{run}' has format {version}, written by remanence {_printable(str(writer.get('remanence')))}; "
+            f"the run in '{run}' has format {version}{by}; "
             f"this remanence reads formats up to {FORMAT}: install a newer one"
         )
     if problem := next(_problems(description), ""):
@@ -48,8 +46,8 @@ def read_description(run: Path) -> dict[str, Any]:
 def _problems(about: dict[str, Any]) -> Iterator[str]:
     """What is wrong with a description."""
     for text in _strings(about):
-        if _UNPRINTABLE.search(text):
-            yield f"{_printable(text)!r} has characters that cannot be printed"
+        if printable(text) != text:
+            yield f"{printable(text[:80])!r} has characters that cannot be printed"
     for path, fits in _FIELDS.items():
         if not fits(_at(about, path)):
             yield f"{path} is missing or not as expected"
@@ -74,10 +72,6 @@ def _strings(value: Any) -> Iterator[str]:
             waiting += [*one, *one.values()]
         elif isinstance(one, list):
             waiting += one
-
-
-def _printable(text: str) -> str:
-    return _UNPRINTABLE.sub("�", text[:80])
 
 
 def _integer(value: Any) -> bool:

@@ -17,7 +17,7 @@ from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.experiments import REGISTRY, prediction
 from remanence.metrics import METRICS
-from remanence.report.numbers import PLUS_MINUS
+from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS
 from remanence.results.directory import Directory
 from remanence.results.store import load
 
@@ -46,7 +46,8 @@ def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureF
     assert remanence("run", "figure2/tabular", *SMOKE, "--out", runs, "--json") == 0
     printed = capsys.readouterr()
     result = json.loads(printed.out)
-    assert set(result) == {"experiment", "preset", "seeds", "contenders", "claims", "published", "seconds"}
+    ours = {"published", "gains", "observations"}
+    assert set(result) == {"experiment", "preset", "seeds", "contenders", "claims", "seconds", *ours}
     assert (result["experiment"], result["preset"], result["seeds"]) == ("figure2/tabular", "smoke", 3)
     assert list(result["contenders"]) == ["TD", "TD-reset", "PT-TD"]
     facts = result["contenders"]["PT-TD"]
@@ -122,9 +123,8 @@ def test_report_is_self_contained(runs: Path, tmp_path: Path) -> None:
     assert "remanence run figure2/tabular --preset smoke --seeds 3" in page
     assert "Discrete grid, tabular <span class=changed>shortened run: preset smoke</span></h2>" in page
     assert "shortened run: preset smoke" in (tmp_path / "page" / "figure2-tabular-curves.svg").read_text()
-    assert page.count(PLUS_MINUS) == sum(
-        not REGISTRY[name].sweep_of for name in drawn
-    )  # beside every table with numbers
+    tables = sum(not REGISTRY[name].sweep_of for name in drawn) + page.count(ABOUT_GAINS)
+    assert page.count(PLUS_MINUS) == tables  # beside every table with numbers
 
 
 def test_report_lists_runs_that_it_does_not_show(runs: Path, tmp_path: Path) -> None:

@@ -474,6 +474,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal or file that lacks a character shows "?" instead
             stream.reconfigure(errors="replace")
     try:
+        _check_arguments(sys.argv[1:] if arguments is None else arguments)
         command = tyro.cli(
             Command,  # type: ignore[arg-type]
             prog="remanence",
@@ -497,6 +498,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _tell(message)
     return 0
+
+
+def _check_arguments(arguments: Sequence[str]) -> None:
+    """Refuses control characters: the parser prints what it does not understand, and a file's name could steer the terminal."""
+    for argument in arguments:
+        if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in argument):
+            raise UserError(f"an argument has a control character, which no name or option needs: '{argument}'")
 
 
 def _tell(message: object, code: int = 2) -> int:

@@ -205,6 +205,10 @@ def test_a_finite_but_absurd_value_is_divergence(tmp_path: Path, capsys: pytest.
         (("run", "figure2/tabular", "--set", "TD.rate=0.1"), "unknown field of TD 'rate'"),
         (("run", "figure2/tabular", "--set", "nonsense"), "write AGENT.FIELD=VALUE"),
         (("run", "figure2/tabular", "--seeds", "1000000000"), "got 1,000,000,000; at most 1,000,000 are possible"),
+        (
+            ("show", "figure2/tabular", "\x1b[31m"),
+            "an argument has a control character, which no name or option needs: '�[31m'",
+        ),
         (("run", "figure2/tabular", "--cores-per-group", "2147483648"), "at most 1,024; got 2,147,483,648"),
         (("run", "figure2/tabular", "--jobs", "1000000000"), "at most 1,024"),
         (("run", "figure2/tabular", "--set", "TD.lr=" + "-" * 100_000), "TD.lr must be float"),

@@ -165,6 +165,7 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.Switches(boundaries_known="no"), "must be True or False"),  # type: ignore[arg-type]
         (lambda: quiet("Q", [Corridor] * 2, remanence.Switches(order=[0, 1.5])), "as integers"),  # type: ignore[list-item]
         (lambda: quiet(remanence.DQN(penalty=int), Script, 10), "the penalty failed: TypeError"),
+        (lambda: quiet("Random", Corridor, 10).plot(smooth=0), "smooth must be an integer from 1 to 10"),
         (lambda: quiet("DQN", Script, 10, seeds=0), "at least one seed"),
         (lambda: quiet("DQN", Script, 10, seeds=[1, 1]), "distinct integers"),
         *(

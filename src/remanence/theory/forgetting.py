@@ -52,8 +52,8 @@ def forgetting_times(process: RewardProcess, permanent: np.ndarray | None = None
     Args: permanent: [states] V^P; its fixed point if not given.
     """
     permanent = common_values(process) if permanent is None else permanent
-    share = retention_errors(process, permanent) / task_distances(process)
     with np.errstate(divide="ignore", invalid="ignore"):
+        share = retention_errors(process, permanent) / task_distances(process)
         left = 1.0 - share if printed else (1.0 - np.sqrt(share)) ** 2
         times = np.log(left) / np.log(contraction(process, printed))
     return np.where(share < 1.0, times, np.inf)

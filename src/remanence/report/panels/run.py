@@ -22,6 +22,8 @@ def chart(results: Results, metric: str | None = None, smooth: int = 1) -> alt.T
     metric = metric or _first_metric(results)
     if metric not in results.metrics:
         raise unknown("metric", metric, results.metrics)
+    if isinstance(smooth, bool) or not isinstance(smooth, int) or not 1 <= smooth <= results.windows:
+        raise UserError(f"smooth must be an integer from 1 to {results.windows}, the number of windows; got {smooth!r}")
     per_window, unit = spoken_ticks(results)
     title = ", ".join(results.description["world"].get("environments", [results.experiment]))
     curves = learning_curves(results, [Line(metric)], title, unit, width=WIDTH, smooth=smooth, per_window=per_window)

@@ -24,6 +24,7 @@ from remanence.experiments.figure2_deep import IMAGE_TASKS
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
 from remanence.results.claims import SHORTENED
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.published import trailing_mean
 from remanence.results.store import Results, find_runs, load
 from remanence.worlds.true_values import corner_grid_truth
@@ -56,7 +57,8 @@ def test_a_run_of_every_deep_experiment(
     ]
     assert main(["run", name, *short]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert set(answer["contenders"]) == {family, f"{family}-reset", f"PT-{family}"}
+    control = [f"PT-DQN{CONTROL_SUFFIX}"] if name == "figure3/rooms" else []
+    assert set(answer["contenders"]) == {family, f"{family}-reset", f"PT-{family}", *control}
     for facts in answer["contenders"].values():
         assert len(facts["metrics"][metric]["first"]) == 2
         assert facts["diverged"] == []
@@ -70,7 +72,8 @@ def test_a_run_of_every_deep_experiment(
     assert marks(drawn) == ["rule", "area", *published, "line"]
     assert metric_label(drawn) == ("discounted return" if family == "DQN" else "value error (RMSVE)")
     assert {row["contender"] for row in points(drawn)} == set(answer["contenders"])
-    windows = len(points(drawn)) / (3 * (1 if family == "DQN" else 2))  # a line for each metric and agent
+    lines = len(answer["contenders"]) * (1 if family == "DQN" else 2)  # one for each agent and metric
+    windows = len(points(drawn)) / lines
     assert windows == results.windows
 
 

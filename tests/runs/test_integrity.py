@@ -9,6 +9,7 @@ import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,8 +23,8 @@ from remanence.core.files import replacing
 from remanence.results import manifest
 from remanence.results.aside import move_aside, remove_aside
 from remanence.results.description import FORMAT
-from remanence.results.directory import Directory, RunDirectory
-from remanence.results.store import load
+from remanence.results.directory import Directory
+from remanence.results.store import find_runs, load
 
 SAMPLES = Path(__file__).parents[1] / "data" / "runs"
 OLD = ("format1/run", "format1/sweep", "format1/live", "version-0.1.0")
@@ -191,14 +192,23 @@ def test_results_of_each_format_are_read(sample: str, tmp_path: Path, capsys: py
     assert ("before there were checksums" in capsys.readouterr().out) == (sample in OLD)
 
 
+def without_checksums(out: Path) -> tuple[Path, dict[str, Any]]:
+    """A finished run in the format that has none, and its description."""
+    assert main([*RUN, "--out", str(out)]) == 0
+    (run,) = find_runs(out, "figure2/tabular")
+    (run / manifest.MANIFEST).unlink()
+    description = json.loads((run / "description.json").read_text())
+    del description["format"]
+    return run, description
+
+
 def test_a_finished_run_of_another_version_is_done_and_an_unfinished_one_is_not_resumed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    description = json.loads((SAMPLES / "format1/run/description.json").read_text())
-    run = RunDirectory(tmp_path, description).path
-    shutil.copytree(SAMPLES / "format1/run", run)
+    run, description = without_checksums(tmp_path)
     description["versions"] = {**description["versions"], "remanence": "0.0.1", "jax": "0.0.2"}
     (run / "description.json").write_text(json.dumps(description))
+    capsys.readouterr()
     assert main([*RUN, "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().err.count("already done") == 2
     rows = load(run).lanes
@@ -210,8 +220,7 @@ def test_a_finished_run_of_another_version_is_done_and_an_unfinished_one_is_not_
 
 def test_a_description_of_another_run_is_not_resumed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing but its hash protects a description that has no checksum."""
-    description = json.loads((SAMPLES / "format1/run/description.json").read_text())
-    run = Path(shutil.copytree(SAMPLES / "format1/run", RunDirectory(tmp_path, description).path))
+    run, description = without_checksums(tmp_path)
     description["contenders"]["TD"]["hypers"]["lr"] *= 2
     (run / "description.json").write_text(json.dumps(description))
     assert main([*RUN, "--out", str(tmp_path)]) == 2

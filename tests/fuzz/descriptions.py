@@ -16,8 +16,10 @@ from remanence import load_results
 from remanence.results import manifest
 from remanence.results.description import DESCRIPTION
 from remanence.results.directory import NOT_HASHED, RunDirectory
+from remanence.results.store import find_runs
 
 KINDS = ("run", "sweep", "live")
+SIZES = ("--preset", "smoke", "--seeds", "2", "--segment-length", "3", "--contenders", "TD", "PT-TD")
 STEERS = "\x1b[31m"  # a terminal
 
 
@@ -26,11 +28,13 @@ def fuzz(tries: int, rng: random.Random, place: Path) -> Tally:
     planted = place / "planted.py"
     planted.write_text(f"open({str(tally.canary)!r}, 'w').close()")
     values = (*JSON_VALUES, str(planted), f"{planted}:EXPERIMENT", f"<img src=x onerror={SCRIPT}>")
+    assert command("run", "figure2/tabular", *SIZES, "--out", place / "made").kind == ACCEPTED
+    (made,) = find_runs(place / "made", "figure2/tabular")
     patience, manifest.TRIES = manifest.TRIES, 1  # no other process writes here
     try:
         for number in range(tries):
             protected, kind = number % 2 == 0, KINDS[number // 2 % len(KINDS)]
-            run = _at_home(copied(f"format{2 if protected else 1}/{kind}", place / "run"), place / "runs")
+            run = _at_home(_copy(made, kind, protected, place / "run"), place / "runs")
             content = (run / DESCRIPTION).read_bytes()
             forged = protected and number % 4 == 0
             mutant = _mutant(content, number, values, rng)
@@ -47,6 +51,17 @@ def fuzz(tries: int, rng: random.Random, place: Path) -> Tally:
     finally:
         manifest.TRIES = patience
     return tally
+
+
+def _copy(made: Path, kind: str, protected: bool, to: Path) -> Path:
+    """A run with or without checksums: of this version where it is resumed, else a kept one."""
+    if kind != "run":
+        return copied(f"format{2 if protected else 1}/{kind}", to)
+    shutil.rmtree(to, ignore_errors=True)
+    run = Path(shutil.copytree(made, to))
+    if not protected:
+        (run / manifest.MANIFEST).unlink()
+    return run
 
 
 def _at_home(run: Path, out: Path) -> Path:
@@ -84,8 +99,7 @@ def _readers(run: Path, place: Path, kind: str) -> dict[str, Callable[[], Answer
         "report": lambda: command("report", run, "--to", place / "page"),
     }
     if kind == "run":
-        sizes = ("--preset", "smoke", "--seeds", "2", "--segment-length", "3", "--contenders", "TD", "PT-TD")
-        readers["resume"] = lambda: command("run", "figure2/tabular", *sizes, "--out", place / "runs")
+        readers["resume"] = lambda: command("run", "figure2/tabular", *SIZES, "--out", place / "runs")
     return readers
 
 

@@ -53,6 +53,7 @@ SHOWN = (
     "gains",
     "exact",
 )
+SHOWN_OF_OTHERS = ("lifetime", "gains")
 ABOUT_ARCHIVE = (
     "These runs come with the package: `remanence report --archive` draws them all, and beside them runs of your own; "
     "`remanence show NAME --archive` shows one. Hours are by the clock, of all seeds together, on two cores that other "
@@ -71,6 +72,9 @@ def main() -> None:
     best = {name: runs[0] for name, runs in archived.items() if runs}
     said = rows_of(README.read_text(encoding="utf-8"))
     pictures = {name: list(draw(REGISTRY[name], results)) for name, results in best.items()}
+    for name, runs in archived.items():
+        for other in runs[1:]:  # of another preset
+            list(draw(REGISTRY[name], other, f"{name}/{other.preset}", SHOWN_OF_OTHERS))
     text = "\n".join(
         [
             *overview(best, said, pictures),
@@ -198,16 +202,16 @@ def share_inside(agreements: Sequence[Agreement]) -> str:
     return f"{inside:.0%} of {points:,} ({expected:.0%} expected)"
 
 
-def draw(experiment: Experiment, results: Results) -> Iterator[str]:
-    """Writes the figures to show; returns their file names."""
+def draw(experiment: Experiment, results: Results, name: str = "", shown: Sequence[str] = SHOWN) -> Iterator[str]:
+    """Writes the figures to show; returns their file names. `name`: how they begin, if not by the experiment's."""
     drawn = {**experiment.figures(results), **gains_figure(experiment, results)}
-    charts = {name: chart for name, chart in drawn.items() if name in SHOWN}
-    about = Section(experiment.name, experiment.title, experiment.figure, results, charts, (), (), (), "")
+    charts = {kind: chart for kind, chart in drawn.items() if kind in shown}
+    about = Section(name or experiment.name, experiment.title, experiment.figure, results, charts, (), (), (), "")
     with tempfile.TemporaryDirectory() as report:
         write_report([about], Path(report))
         (ROOT / "docs" / FIGURES).mkdir(parents=True, exist_ok=True)
-        for name in charts:
-            file = f"{about.anchor}-{name}.svg"
+        for kind in charts:
+            file = f"{about.anchor}-{kind}.svg"
             shutil.copy(Path(report) / file, ROOT / "docs" / FIGURES / file)
             yield file
 

@@ -214,8 +214,8 @@ def _tuple(value: Any) -> Any:
 
 def _spaces(described: dict[str, Any]) -> Spaces:
     """Spaces from JSON; raises if a field is missing or has another type than it should."""
-    if lost := {field.name for field in dataclasses.fields(Spaces)} - {*described}:
-        raise ValueError(f"without {lost}")
+    if missing := {field.name for field in dataclasses.fields(Spaces)} - {*described}:
+        raise ValueError(f"without {missing}")
     spaces = Spaces(**{name: _tuple(value) for name, value in described.items()})
     for name, hint in typing.get_type_hints(Spaces).items():
         value = getattr(spaces, name)

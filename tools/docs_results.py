@@ -140,7 +140,10 @@ def row_of_run(experiment: Experiment, results: Results) -> Iterator[str]:
 
 def finding(experiment: Experiment, runs: Sequence[Results]) -> str:
     """What archived runs found, in a few lines."""
-    lines = [line for results in runs for line in of_run(experiment, results)] or ["No run at full size is archived yet.", ""]
+    lines = [line for results in runs for line in of_run(experiment, results)] or [
+        "No run at full size is archived yet.",
+        "",
+    ]
     return "\n".join(["", *lines, ""])
 
 

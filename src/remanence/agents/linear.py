@@ -20,6 +20,8 @@ from remanence.agents.base import Visited
 from remanence.core.errors import UserError
 from remanence.core.types import Key, ObsSpec
 
+MAX_ENTRIES = 4096  # of a table whose values are measured
+
 
 class Active(NamedTuple):
     """The nonzero features of one observation."""
@@ -76,9 +78,10 @@ def linear(features: Features, outputs: int = 1) -> Value:
 
 
 def table_entries(weight: Array) -> Visited:
-    """The entries of a table; weight: [states, outputs]."""
-    states, outputs = weight.shape
-    return Visited(jnp.repeat(jnp.arange(states), outputs), jnp.tile(jnp.arange(outputs), states), weight.reshape(-1))
+    """The entries of a table, evenly spaced ones of a large table; weight: [states, outputs]."""
+    count, outputs = min(weight.size, MAX_ENTRIES), weight.shape[1]
+    places = jnp.asarray(np.arange(count) * weight.size // count)
+    return Visited(places // outputs, places % outputs, weight.reshape(-1)[places])
 
 
 def one_hot(states: int) -> Features:

@@ -76,7 +76,7 @@ def test_from_live_to_a_step_of_the_environment(monkeypatch: pytest.MonkeyPatch)
     def call(name: str, *arguments: Any) -> Any:
         if name == "remanence_gym_step" and not compiled:
             caller = stack(sys._current_frames()[threading.main_thread().ident or 0])
-            compiled.extend(caller[: caller.index(("live_env.py", "_watched")) + 1])
+            compiled.extend(caller[: caller.index(("live_env/train.py", "_watched")) + 1])
             compiled.extend(stack())
         return hostcall_call(name, *arguments)
 

@@ -28,7 +28,7 @@ from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig
 from remanence.gym import hosted
 from remanence.gym.factories import EnvFactory
-from remanence.live_env import _window
+from remanence.live_env.arguments import chosen_window
 from remanence.streams import Stationary, Stream
 from remanence.worlds import CornerGrid, World
 from scripted import STEPS, Corridor, Script, curve, notebook, quiet, set_parameter, written
@@ -284,7 +284,7 @@ class _StartsInTheMiddle(World):
 
 @pytest.mark.parametrize(("steps", "points"), [(50_000, 100), (50_021, 50_021), (20_014, 10_007), (3_000, 100), (7, 7)])
 def test_a_curve_has_enough_points(steps: int, points: int) -> None:
-    assert steps // _window(None, Stationary(steps).schedule(["one"])) == points
+    assert steps // chosen_window(None, Stationary(steps).schedule(["one"])) == points
 
 
 def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:

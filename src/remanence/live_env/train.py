@@ -8,20 +8,17 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.agents.base import Agent, AgentConfig, BuiltAgent, check_hypers, hypers_of
-from remanence.agents.configs import config_named
+from remanence.agents.base import Agent, AgentConfig, check_hypers, hypers_of
 from remanence.agents.learners import choose_learner
 from remanence.core import backend
-from remanence.core.errors import UserError, unknown
+from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
 from remanence.engine.lanes import Driver, Outcome
@@ -30,22 +27,21 @@ from remanence.engine.probes import episode_curves, magnitudes, parts_of_value, 
 from remanence.gym.check import check_envs
 from remanence.gym.factories import Adapter, Maker, env_factories
 from remanence.gym.hosted import GymnasiumWorld, env_pool, env_seed, register_pool
-from remanence.gym.policy import Policy, load_policy
+from remanence.gym.policy import Policy
 from remanence.gym.pool import EnvPool
 from remanence.gym.spaces import Spaces
+from remanence.live_env.arguments import chosen_window, is_int, named_configs, seed_list
+from remanence.live_env.results import LiveResults
 from remanence.metrics import METRICS, impossible_values
-from remanence.results.directory import save
-from remanence.results.manifest import read_checked
 from remanence.results.schema import curve_rows
-from remanence.results.store import POLICIES, Results, load
 from remanence.runs.describe import describe_agent, versions
-from remanence.runs.jobs import COPIES, MAX_SEEDS, SHARE_OF_MEMORY
+from remanence.runs.jobs import COPIES, SHARE_OF_MEMORY
 from remanence.runs.progress import messages, track
 from remanence.runs.rows import MARGIN, divergence, largest_value
 from remanence.streams import Drift, Schedule, Stationary, Switches
 
 if TYPE_CHECKING:
-    import altair as alt
+    pass
 
 AgentSpec: TypeAlias = str | AgentConfig | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
@@ -59,52 +55,9 @@ RECORDED = (
     "task",
     *(name for name, one in METRICS.items() if one.about_parts),
 )  # in the order of the tables; the first one is plotted
-POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
 LONGEST_ROUND, USUAL_ROUND = 64, 16
 SECONDS_BETWEEN_LOOKS = 0.2
 MAX_DURATION = 2**31 - 1  # of a stream: clocks are 32-bit integers
-
-
-@dataclass(frozen=True, repr=False)
-class LiveResults(Results):
-    """The results of `live`, or of any run read from disk: tables, a chart, and the learned policies."""
-
-    policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
-    """by contender and seed, if the run is only in memory"""
-
-    def plot(self, metric: str | None = None, smooth: int = 1) -> alt.TopLevelMixin:
-        """A chart of one metric, by default the first; each point is the mean of `smooth` windows."""
-        from remanence.report.panels.run import chart
-
-        return chart(self, metric, smooth)
-
-    def policy(self, contender: str, seed: int | None = None) -> Policy:
-        """The final policy of a contender, by default of the first seed."""
-        if contender not in self.contenders:
-            raise unknown("agent", contender, self.contenders)
-        seed = self.seeds[0] if seed is None else seed
-        if seed not in self.seeds:
-            raise UserError(f"there is no run of '{contender}' with seed {seed}: seeds are {self.seeds}")
-        if self.location is None:
-            return self.policies[contender, seed]
-        name = f"{POLICIES}/{self.lane(contender, seed)}.npz"
-        read_checked(self.path, name)  # raises if it has changed
-        return load_policy(self.path / name)
-
-    def save(self, path: str | Path) -> Path:
-        """Writes the run to a directory, for `remanence.load_results`. Policies are saved with it."""
-        policies = {self.lane(contender, seed): policy for (contender, seed), policy in self.policies.items()}
-        return save(self, Path(path), policies)
-
-    def _repr_mimebundle_(self, *options: Any, **more: Any) -> Any:
-        """Notebooks show the chart."""
-        return self.plot()._repr_mimebundle_(*options, **more)  # type: ignore[attr-defined]
-
-
-def load_results(path: str | Path) -> LiveResults:
-    """Reads a run of `live` or of an experiment from its directory."""
-    found = load(path)
-    return LiveResults(found.location, found.description, found.lanes, found.curves, found.maps)
 
 
 def live(
@@ -134,11 +87,11 @@ def live(
         adapter: a wrapper for every environment, for instance if the spaces of several environments differ.
         progress: whether to show progress on standard error.
     """
-    configs = _configs(agents, isinstance(stream, Switches) and stream.boundaries_known)
+    configs = named_configs(agents, isinstance(stream, Switches) and stream.boundaries_known)
     if not isinstance(discount, int | float | np.number) or not 0.0 <= discount <= 1.0:
         raise UserError(f"the discount must be a number between 0 and 1; got {discount!r}")
     makers = env_factories(env, adapter)
-    if _is_int(stream):
+    if is_int(stream):
         stream = Stationary(int(stream))
     if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
@@ -146,9 +99,9 @@ def live(
     if schedule.duration > MAX_DURATION:
         unit = "steps" if schedule.by_steps else "episodes"
         raise UserError(f"a stream has at most {MAX_DURATION:,} {unit}; this one has {schedule.duration:,}")
-    window = _window(window, schedule)
+    window = chosen_window(window, schedule)
     spaces, names, parts = check_envs(list(makers.values()), schedule)
-    numbers = _seeds(parts if seeds is None else seeds)
+    numbers = seed_list(parts if seeds is None else seeds)
     if parts > 1 and len(numbers) != parts:
         raise UserError(f"this vector environment has {parts} sub-environments, one per seed: omit seeds")
     tasks = len(schedule.names)
@@ -262,85 +215,6 @@ def _failed(name: str, workers: EnvPool, seeds: list[int]) -> dict[int, str]:
     for text in found.values():
         warnings.warn(f"{name}: {text}. This life is left out of averages; the others go on", stacklevel=3)
     return found
-
-
-def _configs(agents: Any, boundaries_known: bool) -> dict[str, AgentConfig]:
-    """The configurations of all agents, by name."""
-    pairs: list[tuple[Any, Any]]
-    if isinstance(agents, Mapping):
-        pairs = list(agents.items())
-    elif isinstance(agents, list) or (
-        isinstance(agents, tuple) and not isinstance(agents, Agent) and not _is_agent_pair(agents)
-    ):
-        pairs = [(None, one) for one in agents]
-    else:
-        pairs = [(None, agents)]
-    found: dict[str, AgentConfig] = {}
-    for name, config in pairs:
-        one = _config(config, boundaries_known)
-        name = str(name or (config if isinstance(config, str) else getattr(one, "name", "agent")))
-        if name in found:
-            raise UserError(f"two agents are called '{name}': give them different names, {{name: agent, …}}")
-        found[name] = one
-    if not found:
-        raise UserError("no agent: give at least one, such as 'PT-DQN'")
-    return found
-
-
-def _config(agent: Any, boundaries_known: bool) -> AgentConfig:
-    if isinstance(agent, str):
-        return config_named(agent, boundaries_known)
-    if isinstance(agent, Agent):
-        return BuiltAgent(agent)
-    if isinstance(agent, tuple) and _is_agent_pair(agent):
-        return BuiltAgent(*agent)
-    if isinstance(agent, AgentConfig) and not isinstance(agent, type):
-        return agent
-    raise UserError(
-        f"an agent is a name such as 'PT-DQN', a configuration such as PTDQN(), an Agent, or a pair (Agent, hypers); got {agent!r}"
-    )
-
-
-def _is_agent_pair(pair: tuple) -> bool:
-    return len(pair) == 2 and isinstance(pair[0], Agent)
-
-
-def _seeds(seeds: int | Sequence[int]) -> list[int]:
-    if isinstance(seeds, np.ndarray):
-        seeds = seeds.tolist()
-    numbers: Any = range(max(0, min(seeds, MAX_SEEDS + 1))) if _is_int(seeds) else seeds
-    if (
-        not isinstance(numbers, Sequence)
-        or isinstance(numbers, str | bytes)
-        or not all(map(_is_int, numbers[:MAX_SEEDS]))
-    ):
-        raise UserError(f"seeds is a number of seeds, or a list of seeds, which are integers; got {seeds!r}")
-    if not 1 <= len(numbers) <= MAX_SEEDS:
-        raise UserError(f"at least one seed is needed, and at most {MAX_SEEDS:,}; got {seeds!r:.40}")
-    if min(numbers) < 0 or max(numbers) >= 2**32 or len(set(numbers)) < len(numbers):
-        raise UserError(f"seeds must be distinct integers from 0 to 2³² − 1; got {list(numbers)}")
-    return [int(seed) for seed in numbers]
-
-
-def _is_int(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _window(window: int | None, schedule: Schedule) -> int:
-    segment_length = schedule.segment_length.count
-    if not schedule.by_steps:
-        if window is not None:
-            raise UserError("window is for streams that count steps: here every episode is a point")
-        return 1
-    if window is None:
-        wanted = max(1, schedule.duration // POINTS)
-        small = [n for n in range(1, math.isqrt(segment_length) + 1) if segment_length % n == 0]
-        most = max(1, schedule.duration // FEWEST_POINTS)
-        divisors = [n for n in sorted({*small, *(segment_length // n for n in small)}) if n <= most]
-        return min(divisors, key=lambda n: abs(math.log(n / wanted)))
-    if not _is_int(window) or window < 1 or segment_length % window:
-        raise UserError(f"a window must be an integer that divides a segment of {segment_length} steps; got {window!r}")
-    return int(window)
 
 
 def _driver(

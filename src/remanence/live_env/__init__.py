@@ -1,0 +1,6 @@
+"""`remanence.live`: trains agents in the user's Gymnasium environments."""
+
+from remanence.live_env.results import LiveResults, load_results
+from remanence.live_env.train import live
+
+__all__ = ["LiveResults", "live", "load_results"]

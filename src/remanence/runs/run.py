@@ -12,9 +12,10 @@ from rich.console import Console
 
 from remanence.agents.base import NO_NETWORK
 from remanence.agents.learners import AUTO, NoNativeLearner, choose_learner
-from remanence.core.errors import UserError, disk_errors
+from remanence.core.errors import BY_CALLBACK, Stopped, UserError, disk_errors
 from remanence.metrics import impossible_values
 from remanence.results.directory import RunDirectory
+from remanence.results.memory import MemoryGroup
 from remanence.results.store import Results, load
 from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
@@ -23,6 +24,7 @@ from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that
 from remanence.runs.plan import Plan
 from remanence.runs.reuse import Taken, find_lanes, sources, take
 from remanence.runs.rows import divergence
+from remanence.runs.watching import Watch
 from remanence.runs.worker import GroupJob, summary_writer
 
 
@@ -49,6 +51,7 @@ def run_missing(
     auc_metrics: Sequence[str] | None,
     console: Console,
     execution: Execution,
+    watch: Watch = Watch(),
 ) -> Results:
     """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`.
 
@@ -81,8 +84,9 @@ def run_missing(
                     execution.checkpoint_every,
                     execution.tensorboard,
                     learners[group.lanes[0].contender],
+                    watch,
                 )
-                for group in cut(start.programs, start.layout["lanes_per_group"], plan.lanes_at_once, learners)
+                for group in cut(start.programs, start.layout["lanes_per_group"], _at_once(plan), learners)
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
@@ -103,6 +107,39 @@ def run_missing(
         directory.tidy()
         directory.seal()
     return load(directory.path)
+
+
+def run_in_memory(
+    plan: Plan,
+    programs: Sequence[list[Lane]],
+    auc_metrics: Sequence[str] | None,
+    console: Console,
+    watch: Watch = Watch(),
+) -> MemoryGroup:
+    """The same, in this process, without a directory; returns tables and policies. What is under way when it stops is lost."""
+    learners = {name: one["learner"] for name, one in _learners({}, plan, programs, AUTO).items()}
+    metrics = None if auc_metrics is None else tuple(auc_metrics)
+    found = MemoryGroup()
+
+    def keep(job: GroupJob) -> None:
+        found.add(job.directory.tables())
+        found.policies |= job.memory.policies if job.memory else {}
+
+    jobs = [
+        GroupJob(plan, group, "", Path(), metrics, learner=learner, watch=watch, memory=MemoryGroup())
+        for group in cut(programs, max(map(len, programs)), _at_once(plan), learners)
+        for learner in (learners[group.lanes[0].contender],)
+    ]
+    try:
+        run_all(jobs, Execution(), keep, console)
+    except Stopped as stopped:
+        if stopped.signal != BY_CALLBACK:
+            raise KeyboardInterrupt from None
+    return found
+
+
+def _at_once(plan: Plan) -> int | None:
+    return None if plan.world.row_by_row else plan.lanes_at_once
 
 
 class _Start(NamedTuple):

@@ -106,5 +106,5 @@ def _arrange(table: pl.DataFrame, metric: str) -> dict[str, tuple[list[dict[str,
 
 
 def _hyper_columns(lanes: pl.DataFrame) -> list[str]:
-    others = ("lane", "contender", "seed", "steps", "samples_dropped", "diverged", "version")
+    others = ("lane", "contender", "seed", "steps", "samples_dropped", "failed", "diverged", "version")
     return [c for c in lanes.columns if c not in others and not c.startswith(AUC) and lanes[c].null_count() == 0]

@@ -1,4 +1,4 @@
-"""The command line: list · run · sweep · show · report · check · clean · theory · bench."""
+"""The command line: list · run · sweep · show · report · serve · check · clean · theory · bench."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ class Show:
     """Show an experiment, or the results of a run."""
 
     what: Positional[str]
-    """the name or file of an experiment, or the directory of a run"""
+    """the name or file of an experiment, the directory of a run, or a directory of runs, of which the newest is shown"""
     out: Path = Path("runs")
     """directory of all runs"""
     archive: bool = False
@@ -236,7 +236,7 @@ class Show:
         from remanence.results.store import load
 
         if self.what not in REGISTRY and Path(self.what).is_dir():
-            results = load(Path(self.what))
+            results = load(_run_in(Path(self.what)))
             experiment = experiment_of(results)
         else:
             experiment = get(self.what)
@@ -293,7 +293,8 @@ class Report:
     """show the runs that come with the package, one of each preset, and beside them your own"""
 
     def execute(self) -> None:
-        from remanence.experiments import REGISTRY
+        from remanence.experiments import REGISTRY, experiment_of
+        from remanence.live_env.plan import OWN
         from remanence.report.page import write_report
 
         sections = []
@@ -307,6 +308,8 @@ class Report:
                 ]
             if of_user:
                 sections.append(_section(experiment, name, of_user, "your run" if self.archive else ""))
+        if not self.names:
+            sections += [_section(experiment_of(runs[0][0]), OWN, runs, "") for runs in _own_runs(self.out)]
         if not sections:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         report_path = write_report(sections, self.to)
@@ -325,6 +328,21 @@ class Report:
             return experiment_of(results), [results]
         experiment = get(name)
         return experiment, [load(path) for path in experiment.runs(self.out)]
+
+
+@dataclass(frozen=True)
+class Serve:
+    """Follow runs in a browser: a page on this machine that shows their curves while they run."""
+
+    out: Positional[Path] = Path("runs")
+    """directory of all runs, or of one"""
+    port: int = 8000
+    """port on the loopback interface; 0: any that is free"""
+
+    def execute(self) -> None:
+        from remanence.report.serve import serve
+
+        serve(self.out, self.port, lambda address: messages().print(f"open {address} (Ctrl-C ends)"))
 
 
 @dataclass(frozen=True)
@@ -461,6 +479,7 @@ Command = (
     | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Serve, subcommand("serve")]
     | Annotated[Check, subcommand("check")]
     | Annotated[Clean, subcommand("clean")]
     | Annotated[Theory, subcommand("theory")]
@@ -533,6 +552,31 @@ def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
             f"'{change}' is not a grid: write AGENT.FIELD=A,B,C, as in PT-Q.transient_lr=0.1,0.5"
         ) from error
     return agent, name, values
+
+
+def _run_in(directory: Path) -> Path:
+    """The directory itself if it is a run; else the newest run below it."""
+    from remanence.results.description import DESCRIPTION
+    from remanence.runs.checking import find_all
+
+    if (directory / DESCRIPTION).exists():
+        return directory
+    runs = sorted(find_all(directory), key=lambda run: (run / DESCRIPTION).stat().st_mtime)
+    return runs[-1] if runs else directory
+
+
+def _own_runs(out: Path) -> list[list[tuple[Results, Provenance]]]:
+    """Finished runs of `live`: those in the same environment and stream together, the one with most lanes first."""
+    from remanence.live_env.plan import OWN
+    from remanence.results.store import find_runs, load
+    from remanence.runs.provenance import Provenance
+    from remanence.runs.reuse import shared_by_lanes
+
+    by_environment: dict[str, list[tuple[Results, Provenance]]] = {}
+    for run in find_runs(out, OWN):
+        if (results := load(run)).finished:
+            by_environment.setdefault(shared_by_lanes(results.description), []).append((results, Provenance()))
+    return [sorted(runs, key=lambda run: -len(run[0].lanes)) for runs in by_environment.values()]
 
 
 def _section(experiment: Experiment, name: str, runs: Sequence[tuple[Results, Provenance]], origin: str) -> Section:

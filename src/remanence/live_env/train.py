@@ -93,7 +93,9 @@ def execution_of(out: Any, jobs: int, on: str, others: Mapping[str, Any]) -> Exe
     except UserError as error:
         raise in_python(error) from None
     except TypeError:
-        raise UserError(f"jobs and other options of execution are numbers and names; got jobs={jobs!r}, {others}") from None
+        raise UserError(
+            f"jobs and other options of execution are numbers and names; got jobs={jobs!r}, {others}"
+        ) from None
 
 
 def run_live(
@@ -136,9 +138,7 @@ def warn_of(results: LiveResults, stacklevel: int = 4) -> None:
     for name in results.contenders:
         lanes = results.lanes.filter(pl.col("contender") == name)
         for text in lanes.filter(pl.col("failed") != "")["failed"]:
-            warnings.warn(
-                f"{name}: {text}. This life is left out of averages; the others go on", stacklevel=stacklevel
-            )
+            warnings.warn(f"{name}: {text}. This life is left out of averages; the others go on", stacklevel=stacklevel)
         diverged = lanes.filter(pl.col("diverged") & (pl.col("failed") == ""))["seed"].to_list()
         if diverged:
             warnings.warn(divergence(name, diverged, len(lanes)), stacklevel=stacklevel)

@@ -29,7 +29,9 @@ class MemoryGroup(GroupDirectory):
         return contextlib.nullcontext("")
 
     def add(self, tables: dict[str, pl.DataFrame]) -> None:
-        self._tables |= {name: joined(name, self._tables.get(name, pl.DataFrame()), one) for name, one in tables.items()}
+        self._tables |= {
+            name: joined(name, self._tables.get(name, pl.DataFrame()), one) for name, one in tables.items()
+        }
 
     def lanes(self) -> list[int]:
         return self._tables["lanes"]["lane"].to_list() if "lanes" in self._tables else []

@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
+from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from remanence.runs.worker import GroupJob, live
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
+_starting = threading.Lock()
 
 OnDone = Callable[[GroupJob], None]
 
@@ -210,7 +212,8 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_in_process, args=(payload, theirs, os.getpid(), count), daemon=True)
                 os.sched_setaffinity(0, cores)  # of this thread; the child process inherits it
-                process.start()
+                with _without_main():
+                    process.start()
                 alive.add(process)
                 theirs.close()
                 # If the process dies without an answer, the next one resumes from the last checkpoint.
@@ -232,6 +235,22 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
                 if process.is_alive():
                     process.terminate()  # it saves a checkpoint and exits
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Starts processes that do not import the program that started them: a script that calls `live` would call it again."""
+    with _starting:
+        usual = spawn.get_preparation_data
+
+        def prepared(name: str) -> dict[str, Any]:
+            return {key: value for key, value in usual(name).items() if not key.startswith("init_main")}
+
+        spawn.get_preparation_data = prepared
+        try:
+            yield
+        finally:
+            spawn.get_preparation_data = usual
 
 
 def _in_process(payload: bytes, answer: Any, parent: int, count: int) -> None:

@@ -128,7 +128,9 @@ class MLflow:
         found = self._client.get_experiment_by_name(self.experiment)
         number = found.experiment_id if found else self._client.create_experiment(self.experiment)
         tags = {"agent": about["agent"], "run": about["run"], "seeds": str(about["seeds"])}
-        self._run = self._client.create_run(number, tags=tags, run_name=f"{about['agent']}-{about['group']:04d}").info.run_id
+        self._run = self._client.create_run(
+            number, tags=tags, run_name=f"{about['agent']}-{about['group']:04d}"
+        ).info.run_id
         for name, value in about["config"].items():
             self._client.log_param(self._run, name, value)
 
@@ -161,7 +163,9 @@ def loggers_of(log: LogSpec, lasting: bool) -> tuple[Logger, ...]:
             raise UserError(f"a log is one of {', '.join(LOGGERS)}, or has start, write and close; got {one!r:.60}")
         if isinstance(logger, _Files) and logger.directory is None and not lasting:
             name = type(logger).__name__
-            raise UserError(f"a log in files needs a directory: give out=…, or remanence.runs.loggers.{name}(directory)")
+            raise UserError(
+                f"a log in files needs a directory: give out=…, or remanence.runs.loggers.{name}(directory)"
+            )
         found.append(logger)
     return tuple(found)
 

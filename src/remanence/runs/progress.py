@@ -74,8 +74,8 @@ def _plain(console: Console, label: str, total: int, unit: str) -> Advance:
         nonlocal last, first
         now = time.monotonic()
         if first is None or done <= first[1]:
-            first = now, done
-        if done < total and (now - last < SECONDS_BETWEEN_LINES or done <= first[1]):
+            first, last = (now, done), now
+        if done < total and now - last < SECONDS_BETWEEN_LINES:
             return
         last = now
         speed = _together(f"{_thousands(rate)} steps/s", recent)

@@ -130,7 +130,9 @@ class Watcher:
         names: Sequence[str] = [name for name in (*plan.curves, *plan.same_for_all) if name in known] or list(known)
         for number in range(first, last):
             metrics = {name: float(known[name][number]) for name in names}
-            yield Window(lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._time(number + 1), metrics)
+            yield Window(
+                lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._time(number + 1), metrics
+            )
 
     def _time(self, windows: int) -> int:
         return windows * self.job.plan.window

@@ -246,7 +246,7 @@ class GroupRunner:
             curve_rows(np.array([self.lanes[lane].number], np.int32), record["curves"][metric][None, :windows], metric)
             for lane, windows, record in self.batch.under_way()
             for metric in kept
-            if metric in record["curves"]
+            if windows and metric in record["curves"]
         ]
         return pl.concat(rows) if rows else pl.DataFrame()
 

@@ -16,7 +16,6 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import polars as pl
 import pytest
 from gymnasium import spaces
 
@@ -166,8 +165,8 @@ def test_what_does_not_repeat_itself_begins_again_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     agents = {"first": Q, "second": Q}
+    crash = crash_at(12)
     with pytest.raises(UserError, match="Crash"):
-        crash = crash_at(12)
         run(tmp_path, Unsteady, agents, callback=lambda seen: seen.agent == "second" and crash(seen), progress=True)
     told = " ".join(capsys.readouterr().err.split())
     assert "Unsteady does not repeat itself and offers no state: a life that is interrupted begins again" in told

@@ -28,7 +28,9 @@ def test_the_best_setting_is_chosen_on_tuning_seeds_and_reported_on_others(
 ) -> None:
     found = sweep(tmp_path)
     q = found.table.filter(pl.col("contender") == "Q")
-    assert sorted(zip(q["lr"], q["seed"], strict=True)) == [(lr, seed) for lr in (0.0, 0.5) for seed in (1000, 1001, 1002)]
+    assert sorted(zip(q["lr"], q["seed"], strict=True)) == [
+        (lr, seed) for lr in (0.0, 0.5) for seed in (1000, 1001, 1002)
+    ]
     means = dict(q.group_by("lr").agg(pl.col("auc_return").mean()).iter_rows())
     assert means[0.5] > means[0.0], "an agent that does not learn walks on at random"
     assert found.settings == {"Q": {"lr": 0.5, "epsilon": 0.1}, "Random": {}}

@@ -84,15 +84,15 @@ def test_no_overlap_without_a_published_curve_or_in_other_units() -> None:
 
 
 def test_windows_are_averaged_to_the_published_ones() -> None:
-    """MinAtar's windows are 5 000 steps, the published points 10 000."""
-    values = np.tile([1.0, 3.0], (3, 100))
+    """MinAtar's windows are 5 000 steps, the published points 10 000, and each is the mean of two."""
+    values = np.tile([1.0, 3.0, 5.0, 7.0], (3, 50))
     results = made_up_run({"DQN": values}, "return_average", {"steps": 500_000}, window=5_000, preset="released")
     published = REGISTRY["figure5/minatar"].published
     assert published is not None
     shared = overlap(results, published, "DQN", "return_average")
     assert shared is not None
-    np.testing.assert_array_equal(shared.windows, 2 * np.arange(1, 101))
-    np.testing.assert_array_equal(shared.ours, np.full((3, 100), 2.0))
+    np.testing.assert_array_equal(shared.windows, 2 * np.arange(2, 101))
+    np.testing.assert_array_equal(shared.ours, np.full((3, 99), 4.0))
     too_wide = made_up_run(
         {"DQN": values[:, :14]}, "return_average", {"steps": 500_000}, window=250_000, preset="released"
     )
@@ -108,6 +108,28 @@ def test_smoothed_curves_are_compared_from_the_first_full_mean_on() -> None:
     assert shared.windows[0] == 10
     assert shared.ours[0, 0] == np.arange(10).mean()
     assert not shared.complete
+
+
+def test_a_moving_average_is_not_judged_around_switches() -> None:
+    """The authors' moving average of 10 000 steps, as points of 10 000 steps, against our windows of 10 000 steps.
+
+    Away from switches the mean of two windows is the same number. After a switch, windows do not say when the rewards came.
+    """
+    steps, switch, width = 600_000, 150_000, 10_000
+    rate = np.where(np.arange(steps) % switch < 4_000, -0.5, 0.25)  # all reward is lost for 4 000 steps
+    sums = np.concatenate([[0.0], np.cumsum(rate)])
+    moving = np.concatenate([rate[: width - 1] / width, (sums[width:] - sums[:-width]) / width])
+    theirs = moving.reshape(-1, width).mean(axis=1)
+    ours = np.tile(rate.reshape(-1, width).mean(axis=1), (3, 1))
+    results = made_up_run({"DQN": ours}, "reward_rate", {"steps": switch}, window=width, preset="released")
+    published = REGISTRY["figure5/jellybean"].published
+    assert published is not None
+    shared = overlap(results, published, "DQN", "reward_rate")
+    assert shared is not None
+    near = np.isclose(shared.ours[0], theirs[1:], atol=1e-6)
+    assert near[shared.judged].all()
+    assert not near[~shared.judged].any()
+    assert shared.judged.sum() == 4 * 13
 
 
 @pytest.mark.parametrize("name", list(WITH_CURVES))

@@ -25,7 +25,6 @@ from remanence.gym.contract import Notes
 from remanence.gym.pool import EnvPool, EnvSource
 from remanence.worlds.base import HostedWorld
 
-
 _pools: dict[int, EnvPool] = {}
 _open: dict[EnvSource, int] = {}
 NO_LANE = -1

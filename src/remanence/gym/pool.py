@@ -14,7 +14,7 @@ import numpy as np
 from remanence.core.errors import NotRestored, UserError
 from remanence.gym.contract import Failure, HostStep, Notes, ObsCheck, checked_step
 from remanence.gym.factories import Adapter, EnvFactory, Maker
-from remanence.gym.restoring import BY_REPLAY, BY_STATE, NOT_AT_ALL, Tape, give_state, packed, take_state, unpacked
+from remanence.gym.restoring import BY_REPLAY, NOT_AT_ALL, Tape, give_state, packed, take_state, unpacked
 from remanence.gym.spaces import Spaces
 from remanence.streams import Schedule
 

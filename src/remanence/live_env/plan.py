@@ -24,6 +24,7 @@ from remanence.gym.restoring import BY_REPLAY, BY_STATE, NOT_AT_ALL
 from remanence.live_env.arguments import chosen_window, is_int, seed_list
 from remanence.live_env.identity import of_env, of_function, of_value
 from remanence.metrics import METRICS
+from remanence.results.store import OWN
 from remanence.runs.describe import describe_agent, versions
 from remanence.runs.jobs import COPIES, SHARE_OF_MEMORY, make_driver
 from remanence.runs.plan import Contender, Plan
@@ -33,7 +34,6 @@ AgentSpec: TypeAlias = str | AgentConfig | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
 StreamSpec: TypeAlias = int | Stationary | Drift | Switches
 
-OWN = "own"  # the name of runs of `live`
 RECORDED = (
     "return",
     "reward_rate",

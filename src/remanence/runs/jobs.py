@@ -12,10 +12,11 @@ import jax
 import numpy as np
 
 from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
-from remanence.agents.learners import NATIVE, XLA, choose_learner
+from remanence.agents.learners import choose_learner
 from remanence.agents.shares import with_fields
 from remanence.core import backend
 from remanence.core.errors import UserError
+from remanence.core.learners import NATIVE, XLA
 from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput

@@ -65,6 +65,9 @@ class Watch:
         return self.callback is not None or bool(self.loggers)
 
 
+NOBODY_LOOKS = Watch()
+
+
 class Watcher:
     """Gives windows of a group to those who look at it, each of them once."""
 

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.agents.learners import XLA
 from remanence.core import backend
 from remanence.core.errors import BY_CALLBACK, NotRestored, Stopped, UserError, disk_errors
+from remanence.core.learners import XLA
 from remanence.core.types import Steps
 from remanence.engine.lanes import Batch, Driver, Outcome, Progress
 from remanence.results.directory import GroupDirectory
@@ -30,7 +30,7 @@ from remanence.runs.plan import Plan
 from remanence.runs.policies import keeps_policy, policy_of
 from remanence.runs.progress import Advance
 from remanence.runs.rows import failure_of, tables
-from remanence.runs.watching import Watch, Watcher
+from remanence.runs.watching import NOBODY_LOOKS, Watch, Watcher
 from remanence.worlds.base import HostedWorld
 
 # Seconds between checkpoints, and the largest share of the time they may take: if they take more, they come less often.
@@ -56,7 +56,7 @@ class GroupJob:
     """seconds between checkpoints; chosen by `GroupRunner` if not given"""
     tensorboard: bool = False
     learner: str = XLA
-    watch: Watch = Watch()
+    watch: Watch = NOBODY_LOOKS
     memory: MemoryGroup | None = None
     """where the results go, if the run has no directory"""
 

@@ -55,6 +55,8 @@ class LivePlan:
     """the description of the run, without agents and seeds"""
     notice: str = ""
     """what a user should know before it starts"""
+    parts: int = 1
+    """sub-environments of a vector environment"""
 
     def description(self, seeds: Sequence[int]) -> dict[str, Any]:
         contenders = {name: describe_agent(one.config) for name, one in self.plan.contenders.items()}
@@ -104,7 +106,7 @@ def live_plan(
         same_for_all=_parameter(schedule, window),
         spaces=spaces,
     )
-    return LivePlan(plan, numbers, about, notice)
+    return LivePlan(plan, numbers, about, notice, parts)
 
 
 def check_agents(plan: Plan, lanes: int | None) -> None:

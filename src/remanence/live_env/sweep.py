@@ -112,7 +112,7 @@ def live_sweep(
     watch = Watch(callback, loggers_of(log, out is not None))
     contenders, grids = _contenders(agents, isinstance(stream, Switches) and stream.boundaries_known)
     asked = live_plan(contenders, env, stream, reporting, window, discount, adapter, out is not None)
-    if asked.plan.world.source.parts > 1:  # type: ignore[attr-defined]
+    if asked.parts > 1:
         raise UserError("a sweep needs a function that makes one environment, not a vector environment")
     plan = asked.plan
     for name, values in grids.items():

@@ -75,6 +75,10 @@ def live(
     contenders = {name: Contender(config) for name, config in named_configs(agents, boundaries_known).items()}
     options = execution_of(out, jobs, on, execution)
     asked = live_plan(contenders, env, stream, seeds, window, discount, adapter, out is not None)
+    if options.spread and asked.parts > 1:
+        raise UserError(
+            "a vector environment cannot be shared by processes: give a function that makes one environment"
+        )
     watch = Watch(callback, loggers_of(log, out is not None))
     check_agents(asked.plan, None if out else len(asked.seeds))
     return run_live(asked, asked.seeds, out, options, watch, progress)

@@ -161,6 +161,15 @@ def _answer(future: Future) -> Exception | None:
         )
 
 
+def _payload(job: GroupJob) -> bytes:
+    try:
+        return cloudpickle.dumps(job)
+    except Exception as error:
+        raise UserError(
+            f"what is run cannot be sent to other processes ({type(error).__name__}: {error}): let functions make such objects"
+        ) from error
+
+
 def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
     """What every worker runs. Errors are returned, not raised across processes.
 
@@ -228,7 +237,7 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
 
     with ThreadPoolExecutor(execution.jobs) as pool:
         try:
-            yield lambda job: pool.submit(in_a_process, cloudpickle.dumps(job))
+            yield lambda job: pool.submit(in_a_process, _payload(job))
         finally:
             closing.set()
             for process in list(alive):
@@ -299,7 +308,7 @@ def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     tasks = []
 
     def start(job: GroupJob) -> Future:
-        tasks.append(task.options(memory=_memory(job)).remote(cloudpickle.dumps(job), execution.cores))
+        tasks.append(task.options(memory=_memory(job)).remote(_payload(job), execution.cores))
         return tasks[-1].future()
 
     try:

@@ -94,7 +94,7 @@ def run_missing(
             def merge_group(job: GroupJob) -> None:
                 tables = job.directory.tables()
                 directory.merge_group(job.directory)
-                for name in dict.fromkeys(lane.contender for lane in job.group.lanes):
+                for name in () if plan.spaces else dict.fromkeys(lane.contender for lane in job.group.lanes):
                     _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
                     _warn_of_values(console, name, tables)
 

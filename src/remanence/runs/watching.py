@@ -138,4 +138,4 @@ class Watcher:
             )
 
     def _time(self, windows: int) -> int:
-        return windows * self.job.plan.window
+        return min(windows * self.job.plan.window, self.job.duration)

@@ -81,7 +81,12 @@ class GroupJob:
     @property
     def total(self) -> int:
         """What there is to do, in these units."""
-        return self.windows * self.plan.window
+        return len(self.group.lanes) * self.duration
+
+    @property
+    def duration(self) -> int:
+        """The length of a life."""
+        return self.plan.stream.segments * self.plan.stream.segment_length.count
 
     def done(self, progress: Progress) -> int:
         """What is done of it."""
@@ -283,8 +288,7 @@ class GroupRunner:
         """Of all lanes of the group, also of those that are done and not in the batch."""
         apart = len(self.job.group.lanes) - len(self.lanes)
         windows, steps = self.batch.progress
-        each = self.job.windows_of_lane
-        return Progress(windows + apart * each, steps + apart * each * self.job.plan.window)
+        return Progress(windows + apart * self.job.windows_of_lane, steps + apart * self.job.duration)
 
     def rate(self) -> float:
         """Steps per second of this process, without compilation and the steps before a restart."""

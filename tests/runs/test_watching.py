@@ -166,7 +166,7 @@ def test_mlflow_gets_every_window(monkeypatch: pytest.MonkeyPatch, curves: dict[
 
     monkeypatch.setitem(sys.modules, "mlflow", types.SimpleNamespace(MlflowClient=MlflowClient))
     run(log=MLflow("mine", "file:here"))
-    assert events == ["file:here", "mine", ("7", "a Q", "a-Q-0000"), ("9", "lr", remanence.Q().lr), "9"]
+    assert events == ["file:here", "mine", ("7", "a Q", "a Q-0000"), ("9", "lr", remanence.Q().lr), "9"]
     assert logged == curves
 
 

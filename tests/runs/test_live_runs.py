@@ -257,12 +257,11 @@ def test_options_are_checked_in_the_words_of_python(tmp_path: Path) -> None:
 SCRIPT = """
     import sys, gymnasium, remanence
 
-    def pole():  # of this file, which no worker can import
-        return gymnasium.make("CartPole-v1")
+    def lake():  # of this file, which no worker can import
+        return gymnasium.make("FrozenLake-v1", is_slippery=True)
 
-    dqn = remanence.DQN(hidden=(8,), batch=8, replay=200)
-    options = {"checkpoint_every": 0.2, "cores_per_group": 1}
-    found = remanence.live(dqn, pole, 3000, seeds=4, out=sys.argv[1], jobs=2, **options)
+    options = {"window": 100, "checkpoint_every": 0.2, "cores_per_group": 1}
+    found = remanence.live(remanence.Q(lr=0.5), lake, 40_000, seeds=4, out=sys.argv[1], jobs=2, **options)
     print(found.path)
 """
 

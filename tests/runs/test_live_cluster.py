@@ -16,7 +16,9 @@ from ray.cluster_utils import Cluster
 
 def test_two_nodes_give_the_bits_of_two_processes(tmp_path: Path) -> None:
     def lake() -> gymnasium.Env:
-        return gymnasium.make("FrozenLake-v1", max_episode_steps=limit)  # closes over a number, and no node can import it
+        return gymnasium.make(
+            "FrozenLake-v1", max_episode_steps=limit
+        )  # closes over a number, and no node can import it
 
     limit = 60
     agent = remanence.Q(lr=0.5)

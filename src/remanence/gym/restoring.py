@@ -81,7 +81,7 @@ def _is_time_limit(layer: Any) -> bool:
 
 
 def _owner(env: Any) -> Any:
-    """The outermost layer that offers a state; None if a wrapper around it may have a state that nobody knows."""
+    """The outermost layer that offers a state; None if a wrapper around it may have a state that is not known."""
     from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker, TimeLimit
 
     for layer in _layers(env):
@@ -138,7 +138,7 @@ class Trial:
         rng = np.random.default_rng(0)
         self.actions = [spaces.first_action + int(rng.integers(spaces.actions)) for _ in range(self.STEPS)]
 
-    def whole(self) -> list[np.ndarray]:
+    def all_answers(self) -> list[np.ndarray]:
         return self.answers(self.actions, begin=True)
 
     def answers(self, actions: Sequence[int], begin: bool = False) -> list[np.ndarray]:
@@ -171,8 +171,8 @@ def how_restored(first: Any, second: Any, spaces: Spaces) -> tuple[str, str]:
     The fingerprint of environments that do not repeat themselves is empty.
     """
     one, other = Trial(first, spaces), Trial(second, spaces)
-    answers = one.whole()
-    repeats = same(answers, other.whole())
+    answers = one.all_answers()
+    repeats = same(answers, other.all_answers())
     found = fingerprint(answers) if repeats else ""
     if offers_state(first) and _state_works(one, other):
         return BY_STATE, found

@@ -164,18 +164,13 @@ def _identify(
         adapted = {"adapter": of_function(adapter)} if adapter is not None else {}
         found.append({**of_env(env), "maker": of_function(make), **adapted, "fingerprint": fingerprint})
         ways.append(how)
-    for way in (BY_STATE, BY_REPLAY):
-        if all(
-            how == way or (way == BY_REPLAY and how == BY_STATE and one["fingerprint"])
-            for how, one in zip(ways, found, strict=True)
-        ):
-            return found, way, ""
-    lost = names[ways.index(NOT_AT_ALL)] if NOT_AT_ALL in ways else names[0]
-    return (
-        found,
-        NOT_AT_ALL,
-        f"{lost} does not repeat itself and offers no state: a life that is interrupted begins again",
-    )
+    if all(how == BY_STATE for how in ways):
+        return found, BY_STATE, ""
+    unsteady = [name for name, one in zip(names, found, strict=True) if not one["fingerprint"]]
+    if not unsteady:
+        return found, BY_REPLAY, ""
+    notice = f"{unsteady[0]} does not repeat itself and offers no state: a life that is interrupted begins again"
+    return found, NOT_AT_ALL, notice
 
 
 def _changes(stream: Any) -> dict[str, Any]:

@@ -137,10 +137,9 @@ def _contenders(agents: Any, boundaries_known: bool) -> tuple[dict[str, Contende
     else:
         pairs = [(None, one) for one in (agents if isinstance(agents, list) else [agents])]
     contenders, grids = {}, {}
-    for given, one in pairs:
+    for label, one in pairs:
         agent = one.agent if isinstance(one, Search) else one
-        named = named_configs({given: agent} if given is not None else agent, boundaries_known)
-        for name, config in named.items():
+        for name, config in named_configs({label: agent} if label is not None else agent, boundaries_known).items():
             if name in contenders:
                 raise UserError(f"two agents are called '{name}': give them different names, {{name: agent, …}}")
             contenders[name], grids[name] = Contender(config), one.values if isinstance(one, Search) else {}

@@ -49,13 +49,13 @@ def server(out: Path, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            own = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}  # type: ignore[attr-defined]
-            if self.headers.get("Host") not in own:  # another site's name that leads to this machine
+            allowed = {f"{name}:{self.server.server_port}" for name in (HOST, "localhost")}  # type: ignore[attr-defined]
+            if self.headers.get("Host") not in allowed:  # another site's name that leads to this machine
                 self.send_error(403)
             elif self.path != "/":
                 self.send_error(404)
             else:
-                self._answer(page(out).encode())
+                self._answer(overview(out).encode())
 
         def _answer(self, content: bytes) -> None:
             self.send_response(200)
@@ -76,7 +76,7 @@ def server(out: Path, port: int) -> ThreadingHTTPServer:
         raise UserError(f"cannot listen on port {port} ({error}): choose another --port, or 0") from error
 
 
-def page(out: Path) -> str:
+def overview(out: Path) -> str:
     """The runs below a directory: those under way first, then the newest."""
     files = [file for file in out.glob(f"**/{DESCRIPTION}") if OLD not in file.relative_to(out).parts]
     files.sort(key=lambda file: (bool(groups_under_way(file.parent)), file.stat().st_mtime), reverse=True)
@@ -139,12 +139,12 @@ def _chart(results: Results, groups: list[GroupDirectory]) -> str:
     if not finite.size:
         return f"<p class=note>{html.escape(metric)}: no finite value</p>"
     low, high = float(finite.min()), float(finite.max())
-    span = (high - low) or 1.0
+    height = (high - low) or 1.0
     paint, drawn, legend = colours(list(lines)), [], []
     for name, line in lines.items():
         chosen = np.unique(np.linspace(0, len(line) - 1, POINTS).astype(int))
         x = LEFT + (chosen + 1) / results.windows * (WIDTH - LEFT)
-        y = HEIGHT - (line[chosen] - low) / span * (HEIGHT - 10)
+        y = HEIGHT - (line[chosen] - low) / height * (HEIGHT - 10)
         points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(x, y, strict=True) if np.isfinite(b))
         drawn.append(f'<polyline fill="none" stroke="{paint[name]}" stroke-width="1.6" points="{points}"/>')
         last = line[np.isfinite(line)][-1:]

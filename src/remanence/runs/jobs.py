@@ -155,7 +155,7 @@ def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA, lanes: int 
 
 
 def devices_for(plan: Plan, lanes: int) -> int:
-    """How many devices share so many lanes."""
+    """How many devices share n lanes."""
     return plan.world.devices_for(lanes, len(jax.devices()))
 
 

@@ -106,8 +106,8 @@ class WeightsAndBiases:
         self._run = _imported("wandb", "wandb").init(**{**arguments, **self.options})
 
     def write(self, window: Window) -> None:
-        named = {f"{metric}/{window.seed}": value for metric, value in window.metrics.items()}
-        self._run.log({**named, "time": window.time})
+        metrics = {f"{metric}/{window.seed}": value for metric, value in window.metrics.items()}
+        self._run.log({**metrics, "time": window.time})
 
     def close(self) -> None:
         self._run.finish()

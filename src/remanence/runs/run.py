@@ -25,7 +25,7 @@ from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that
 from remanence.runs.plan import Plan
 from remanence.runs.reuse import Taken, find_lanes, sources, take
 from remanence.runs.rows import divergence
-from remanence.runs.watching import NOBODY_LOOKS, Watch
+from remanence.runs.watching import NO_WATCH, Watch
 from remanence.runs.worker import GroupJob, summary_writer
 
 
@@ -52,7 +52,7 @@ def run_missing(
     auc_metrics: Sequence[str] | None,
     console: Console,
     execution: Execution,
-    watch: Watch = NOBODY_LOOKS,
+    watch: Watch = NO_WATCH,
 ) -> Results:
     """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`.
 
@@ -115,7 +115,7 @@ def run_in_memory(
     programs: Sequence[list[Lane]],
     auc_metrics: Sequence[str] | None,
     console: Console,
-    watch: Watch = NOBODY_LOOKS,
+    watch: Watch = NO_WATCH,
 ) -> MemoryGroup:
     """The same, in this process, without a directory; returns tables and policies. What is under way when it stops is lost."""
     learners = {name: one["learner"] for name, one in _learners({}, plan, programs, AUTO).items()}

@@ -65,7 +65,7 @@ class Watch:
         return self.callback is not None or bool(self.loggers)
 
 
-NOBODY_LOOKS = Watch()
+NO_WATCH = Watch()
 
 
 class Watcher:
@@ -129,10 +129,10 @@ class Watcher:
 
     def _windows(self, lane: Lane, first: int, last: int, curves: Mapping[str, np.ndarray]) -> Iterator[Window]:
         plan = self.job.plan
-        known = {**curves, **plan.same_for_all}
-        names: Sequence[str] = [name for name in (*plan.curves, *plan.same_for_all) if name in known] or list(known)
+        values = {**curves, **plan.same_for_all}
+        names: Sequence[str] = [name for name in (*plan.curves, *plan.same_for_all) if name in values] or list(values)
         for number in range(first, last):
-            metrics = {name: float(known[name][number]) for name in names}
+            metrics = {name: float(values[name][number]) for name in names}
             yield Window(
                 lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._time(number + 1), metrics
             )

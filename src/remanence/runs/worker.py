@@ -30,7 +30,7 @@ from remanence.runs.plan import Plan
 from remanence.runs.policies import keeps_policy, policy_of
 from remanence.runs.progress import Advance
 from remanence.runs.rows import failure_of, tables
-from remanence.runs.watching import NOBODY_LOOKS, Watch, Watcher
+from remanence.runs.watching import NO_WATCH, Watch, Watcher
 from remanence.worlds.base import HostedWorld
 
 # Seconds between checkpoints, and the largest share of the time they may take: if they take more, they come less often.
@@ -56,7 +56,7 @@ class GroupJob:
     """seconds between checkpoints; chosen by `GroupRunner` if not given"""
     tensorboard: bool = False
     learner: str = XLA
-    watch: Watch = NOBODY_LOOKS
+    watch: Watch = NO_WATCH
     memory: MemoryGroup | None = None
     """where the results go, if the run has no directory"""
 
@@ -143,8 +143,8 @@ class GroupRunner:
         if state is not None:
             try:
                 self.batch.restore(state)
-            except NotRestored as lost:
-                warn(f"{lost}: unfinished lives of {job.group.label} begin again")
+            except NotRestored as reason:
+                warn(f"{reason}: unfinished lives of {job.group.label} begin again")
                 state, self.can_save = None, False
         if not self.can_save:  # lives that are done need not be repeated
             done = self.directory.lanes()

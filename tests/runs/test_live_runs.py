@@ -241,14 +241,15 @@ def test_show_report_and_check_read_it_without_the_environment(
 
 
 def test_options_are_checked_in_the_words_of_python(tmp_path: Path) -> None:
-    for options, says in (
+    mistakes: list[tuple[dict[str, Any], str]] = [
         ({"jobs": 2}, "give out="),
         ({"out": tmp_path, "jobs": 0}, "^jobs must be at least 1"),
         ({"out": tmp_path, "lanes": 3}, "unknown option of live 'lanes'"),
         ({"out": tmp_path, "on": "moon"}, "unknown place to run 'moon'"),
         ({"log": "csv"}, "a log in files needs a directory"),
         ({"log": "cvs"}, "unknown log 'cvs': did you mean 'csv'"),
-    ):
+    ]
+    for options, says in mistakes:
         with pytest.raises(UserError, match=says):
             run(options.pop("out", None), **options)
     assert not list(tmp_path.iterdir())

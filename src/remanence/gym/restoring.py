@@ -32,13 +32,13 @@ class Tape:
         self.checksum = 0
 
     def begin(self, obs: np.ndarray) -> None:
-        self.checksum = zlib.crc32(obs, self.checksum)
+        self.checksum = zlib.crc32(obs.tobytes(), self.checksum)
 
     def add(self, action: int, seen: HostStep) -> None:
         self.actions.append(action)
         checksum = zlib.crc32(_OUTCOME.pack(seen.reward, seen.discount, seen.last, seen.completed), self.checksum)
-        checksum = zlib.crc32(seen.obs, checksum)
-        self.checksum = zlib.crc32(seen.reset_obs, checksum) if seen.last else checksum
+        checksum = zlib.crc32(seen.obs.tobytes(), checksum)
+        self.checksum = zlib.crc32(seen.reset_obs.tobytes(), checksum) if seen.last else checksum
 
 
 def offers_state(env: Any) -> bool:
@@ -161,7 +161,7 @@ def fingerprint(answers: Sequence[np.ndarray]) -> str:
     checksum = 0
     for answer in answers:
         rounded = np.round(answer.astype(np.float64), 3) + 0.0  # no negative zero
-        checksum = zlib.crc32(np.ascontiguousarray(rounded), checksum)
+        checksum = zlib.crc32(rounded.tobytes(), checksum)
     return f"{checksum:08x}"
 
 

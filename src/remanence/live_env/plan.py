@@ -12,6 +12,7 @@ import numpy as np
 from remanence.agents.base import Agent, AgentConfig, check_hypers, hypers_of
 from remanence.agents.learners import choose_learner
 from remanence.core import backend
+from remanence.core.describe import to_json
 from remanence.core.errors import UserError
 from remanence.core.types import Hypers
 from remanence.engine.life import Probe, ProbeInput
@@ -85,7 +86,7 @@ def live_plan(
     numbers = seed_list(parts if seeds is None else seeds)
     if parts > 1 and len(numbers) != parts:
         raise UserError(f"this vector environment has {parts} sub-environments, one per seed: omit seeds")
-    about = _describe(names, stream, schedule, dataclasses.asdict(spaces), window, discount)
+    about = _describe(names, stream, schedule, to_json(spaces), window, discount)
     how, notice = NOT_AT_ALL, ""
     if lasting:
         identities, how, notice = _identify(factories, list(makers.values()), adapter, spaces, names)

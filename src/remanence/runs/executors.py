@@ -190,7 +190,7 @@ def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | Non
             raise Stopped(asked())
         with job.plan.world.opened():
             driver = make_driver(job.plan, job.group.config, job.learner, job.group.at_once)
-            live(job, driver, asked, lambda *_: None, warn, PATIENCE)
+            live(job, driver, asked, lambda *_, **__: None, warn, PATIENCE)
     except Exception as error:
         if isinstance(error, UserError | Stopped):
             return error

@@ -301,7 +301,7 @@ class GroupRunner:
 
     def recent(self) -> str:
         """The mean over lanes and their last windows of the metric that people look at first."""
-        name = next((one for one in WATCHED if one in self.batch.metrics), None)
+        name = next((one for one in WATCHED if one in self.batch.metrics), "")
         value = self.batch.recent(name) if name else None
         return "" if value is None else f"{name.replace('_', ' ')} {value:.4g}"
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -256,13 +257,16 @@ def test_options_are_checked_in_the_words_of_python(tmp_path: Path) -> None:
 
 
 SCRIPT = """
-    import sys, gymnasium, remanence
+    import sys, time, gymnasium, remanence
 
-    def lake():  # of this file, which no worker can import
-        return gymnasium.make("FrozenLake-v1", is_slippery=True)
+    class Slow(gymnasium.Wrapper):  # of this file, which no worker can import
+        def step(self, action):
+            time.sleep(0.0005)
+            return super().step(action)
 
+    lake = lambda: Slow(gymnasium.make("FrozenLake-v1"))
     options = {"window": 100, "checkpoint_every": 0.2, "cores_per_group": 1}
-    found = remanence.live(remanence.Q(lr=0.5), lake, 40_000, seeds=4, out=sys.argv[1], jobs=2, **options)
+    found = remanence.live(remanence.Q(lr=0.5), lake, 3000, seeds=4, out=sys.argv[1], jobs=2, **options)
     print(found.path)
 """
 
@@ -279,17 +283,19 @@ def test_two_processes_are_killed_and_resumed(tmp_path: Path) -> None:
         )
 
     killed = start("killed")
-    until = time.monotonic() + 240
+    until = time.monotonic() + 400
     while len(list((tmp_path / "killed").glob("own/*/groups/*/checkpoint/[0-9]*"))) < 2:
         assert killed.poll() is None, killed.communicate()[1]
         assert time.monotonic() < until
         time.sleep(0.05)
     os.killpg(killed.pid, signal.SIGKILL)
     killed.communicate()
-    ends = [start("killed"), start("whole")]
     paths = []
-    for process in ends:
-        said, errors = process.communicate(timeout=240)
+    for process in [start("killed"), start("whole")]:
+        guard = threading.Timer(400, os.killpg, (process.pid, signal.SIGKILL))
+        guard.start()
+        said, errors = process.communicate()
+        guard.cancel()
         assert process.returncode == 0, errors
         paths.append(said.strip())
     resumed, whole = map(remanence.load_results, paths)

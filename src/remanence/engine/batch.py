@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # and an interrupted run loses little.
 FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
 # The same where every step calls an environment, which may be slow.
-SLOW_FIRST_CHUNK, SLOW_CHUNK_SECONDS = 1, 1.0
+SLOW_FIRST_CHUNK, SLOW_CHUNK_SECONDS = 1, 2.0
 # The share of rows that must be done before we pause to collect them.
 TURNOVER = 1 / 8
 # When only 1 of SHRINK rows is in use and no lane is left to start, the batch shrinks, but not below SMALLEST_BATCH.

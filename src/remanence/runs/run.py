@@ -25,8 +25,9 @@ from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that
 from remanence.runs.plan import Plan
 from remanence.runs.reuse import Taken, find_lanes, sources, take
 from remanence.runs.rows import divergence
+from remanence.runs.scalars import summary_writer
 from remanence.runs.watching import NO_WATCH, Watch
-from remanence.runs.worker import GroupJob, summary_writer
+from remanence.runs.worker import GroupJob
 
 
 def execute(

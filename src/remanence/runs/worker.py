@@ -30,6 +30,7 @@ from remanence.runs.plan import Plan
 from remanence.runs.policies import keeps_policy, policy_of
 from remanence.runs.progress import Advance
 from remanence.runs.rows import failure_of, tables
+from remanence.runs.scalars import Scalars
 from remanence.runs.watching import NO_WATCH, Watch, Watcher
 from remanence.worlds.base import HostedWorld
 
@@ -163,7 +164,7 @@ class GroupRunner:
             version=__version__,
             **self._status(),
         )
-        self.scalars = _Scalars(job) if job.tensorboard else None
+        self.scalars = Scalars(job) if job.tensorboard else None
         self.watcher = Watcher(job, self.batch, self.lanes) if job.watch else None
 
     def _batch(self, driver: Driver) -> Batch:
@@ -304,38 +305,6 @@ class GroupRunner:
         name = next((one for one in WATCHED if one in self.batch.metrics), "")
         value = self.batch.recent(name) if name else None
         return "" if value is None else f"{name.replace('_', ' ')} {value:.4g}"
-
-
-def summary_writer() -> Any:
-    """The class that writes for TensorBoard; raises if it is not installed."""
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
-    return SummaryWriter
-
-
-class _Scalars:
-    """Curves for TensorBoard: the mean over the lanes of the group, up to the window that all have reached."""
-
-    def __init__(self, job: GroupJob) -> None:
-        place = job.path.parent.parent / "tensorboard" / f"{job.group.label}-{job.group.number:04d}"
-        # A resumed run writes its curve again from the start.
-        self.writer = summary_writer()(str(place), purge_step=0)
-        self.written = 0
-
-    def write(self, curves: pl.DataFrame) -> None:
-        """Appends new values, up to the window that all lanes have reached."""
-        if not len(curves):
-            return
-        reached = curves.group_by("lane").agg(pl.col("window").max())["window"].min()
-        new = curves.filter((pl.col("window") > self.written) & (pl.col("window") <= reached))
-        for metric, window, value in (
-            new.group_by("metric", "window").agg(pl.col("value").mean()).sort("window").iter_rows()
-        ):
-            self.writer.add_scalar(metric, value, window)
-        self.written = max(self.written, int(reached))  # type: ignore[arg-type]
-        self.writer.flush()
 
 
 def _check_room(path: Path, size: int, there: int) -> None:

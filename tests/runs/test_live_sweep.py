@@ -39,7 +39,7 @@ def test_the_best_setting_is_chosen_on_tuning_seeds_and_reported_on_others(
     assert 0.5 < found.selection["Q"][0]["wins"] <= 1.0
     assert found.results.seeds == [0, 1]
     assert found.results.description["contenders"]["Q"]["config"]["lr"] == 0.5
-    assert "Q: lr=0.5, epsilon=0.1" in repr(found)
+    assert "Q: lr=0.5, epsilon=0.1; it wins 100% of the resampled tuning seeds" in repr(found)
 
     again = sweep(agents, tmp_path)
     assert again.results.path == found.results.path

@@ -58,9 +58,11 @@ class LiveSweep:
 
     def __repr__(self) -> str:
         lines = [f"<LiveSweep of {', '.join(self.settings)}: {len(self.table)} lives on tuning seeds>"]
-        for name, ranked in self.selection.items():
-            chosen = ", ".join(f"{field}={value:g}" for field, value in self.settings[name].items()) or "as it is"
-            lines.append(f"  {name}: {chosen}; it wins {ranked[0]['wins']:.0%} of the resampled tuning seeds")
+        for name, chosen in self.settings.items():
+            if chosen:
+                values = ", ".join(f"{field}={value:g}" for field, value in chosen.items())
+                share = next((one["wins"] for one in self.selection[name] if one["hypers"] == chosen), 0.0)
+                lines.append(f"  {name}: {values}; it wins {share:.0%} of the resampled tuning seeds")
         return "\n".join(lines)
 
 
@@ -179,4 +181,4 @@ def _only_searched(chosen: Mapping[str, dict[str, float]], plan: Plan) -> dict[s
 
 
 def _fields(values: Mapping[str, float], plan: Plan, name: str) -> dict[str, float]:
-    return {field: value for field, value in values.items() if field in plan.contenders[name].search}
+    return {field: values[field] for field in plan.contenders[name].search}

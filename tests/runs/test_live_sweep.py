@@ -50,7 +50,7 @@ def test_the_best_setting_is_chosen_on_tuning_seeds_and_reported_on_others(
     assert in_memory.results.curves.equals(rows)
     (run,) = (tmp_path / "sweep" / "own").iterdir()
     assert main(["show", str(run)]) == 0
-    assert "lr 0.5" in capsys.readouterr().out
+    assert "Q lr=0.5 epsilon=0.1" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

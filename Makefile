@@ -26,8 +26,9 @@ run: $(READY)  ## every experiment that is part of the main job, at full scale, 
 experiment/%: $(READY)
 	$(BIN)/remanence run $*
 
+# A file stays with one worker, which makes its fixtures once; the short files of tests/unit come last, so both workers end together.
 test: $(READY)  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses 2 --durations 12
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 12
 
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv --clear $(OLDEST)

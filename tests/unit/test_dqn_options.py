@@ -217,8 +217,8 @@ def test_n_step_returns_of_stacked_frames() -> None:
 
 
 def test_the_agent_learns_from_n_step_returns() -> None:
-    """Two transitions, and a batch that holds both: y = 1 + 0.5 · 1 + 0.25 · 5 = 2.75 from the older one, 1 + 0.5 · 5 = 3.5 from the
-    newer one. For PT-DQN Q^P adds 0.5 to the values of the next state, and 0.25 is Q^P(1, 0): 2.625 and 3.5."""
+    """Two transitions, and a batch of both: y = 1 + 0.5 · 1 + 0.25 · 5 = 2.75 from the older one, 1 + 0.5 · 5 = 3.5 from the newer
+    one. For PT-DQN Q^P adds 0.5 to the values of the next state, and 0.25 is Q^P(1, 0): 2.625 and 3.5."""
     for permanent, older, newer in ((False, 2.75, 3.5), (True, 2.625, 3.5)):
         both = learned([transition(), transition()], permanent, n_step=2, batch=2, replace=False)
         assert moved(both) == pytest.approx(2 * LR * (older + newer) / 2)

@@ -61,6 +61,8 @@ def to_json(value: Any) -> Any:
         return {"method": value.__func__.__qualname__, "of": to_json(value.__self__)}
     if isinstance(value, types.FunctionType):
         return _function(value)
+    if isinstance(value, types.ModuleType):  # that a function closes over
+        return value.__name__
     if isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
     raise UserError(f"a configuration holds numbers, texts, tuples, dataclasses and functions; not {value!r}")

@@ -186,7 +186,9 @@ class Deep(CheckedConfig):
         else:
             parts = single(from_input(rest))
         if parts.outputs != outputs:
-            raise UserError(f"the network has {parts.outputs} outputs, and there are {outputs} actions: give it as many")
+            raise UserError(
+                f"the network has {parts.outputs} outputs, and there are {outputs} actions: give it as many"
+            )
         return parts if images is None else index_rows(parts)
 
     def input_layers(self, obs: ObsSpec, shape: tuple[int, ...]) -> list[Layer]:

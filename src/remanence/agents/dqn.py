@@ -480,6 +480,7 @@ class DeepLearner:
             features=self.features if has_activations else None,
             activations=self.activations if has_activations else None,
             visited=self.visited_states if self.heads == 1 else None,
+            learned_reward=partial(learned_reward, self.training),
             native=why_not_native(self) or partial(self._native_agent, consolidate_every),
         )
         if self.heads == 1:

@@ -58,7 +58,7 @@ def test_own_agent(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_own_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The penalty is its formula, it holds weights back, and the policy comes back as what it is."""
+    """The penalty is its formula, and the policy comes back as what it is, in at most thirty lines."""
     module = load("own_method")
     weights, initial = {"w": jnp.array([1.0, 3.0])}, {"w": jnp.array([0.0, 1.0])}
     assert float(module.L2Init(strength=0.5).pull(weights, initial)) == 0.5 * (1 + 4)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.gym.spaces import named_parts
 
 # How far outside of its space a float may be: the rounding of its dtype.
 TOLERANCE = 1e-6
@@ -33,9 +34,7 @@ class ObsCheck:
         from gymnasium import spaces
 
         self.space, self.low, self.high = space, None, None
-        composite = isinstance(space, spaces.Dict | spaces.Tuple)
-        named = space.items() if isinstance(space, spaces.Dict) else enumerate(space) if composite else ()
-        self.parts = {key: ObsCheck(part) for key, part in named}
+        self.parts = {key: ObsCheck(part) for key, part in named_parts(space).items()}
         if self.parts:
             return
         dtype = np.dtype(space.dtype)

@@ -116,9 +116,7 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             f"observations need at least one number; those of {observations} have none (shape {observations.shape})"
         )
     acting: dict[str, Any] = {"actions": int(actions.n), "first_action": int(actions.start)}
-    if isinstance(observations, spaces.Dict | spaces.Tuple):
-        named = observations.items() if isinstance(observations, spaces.Dict) else enumerate(observations)
-        parts = tuple((key, read_spaces(space, actions)) for key, space in named)
+    if parts := tuple((key, read_spaces(space, actions)) for key, space in named_parts(observations).items()):
         size = sum(part.states or math.prod(part.shape) for _, part in parts)
         bits = all(part.states or part.dtype == "bool" for _, part in parts)
         return Spaces(VECTOR, (), (size,), "bool" if bits else "float32", **acting, parts=parts)
@@ -137,6 +135,15 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             "their parts with a wrapper (gymnasium.wrappers.FlattenObservation, or minigrid's ImgObsWrapper)"
         )
     return _of_box(observations, acting)
+
+
+def named_parts(space: Any) -> dict[str | int, Any]:
+    """The spaces that a Dict or Tuple consists of, by key or place; those of any other space: none."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return dict(space.items())
+    return dict(enumerate(space)) if isinstance(space, spaces.Tuple) else {}
 
 
 def _of_box(box: Any, acting: dict[str, Any]) -> Spaces:

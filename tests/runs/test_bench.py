@@ -126,7 +126,16 @@ def test_minatar(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(lives) == {("Random", "xla")}
 
 
-@pytest.mark.parametrize(("library", "name"), [("torch", "jellybean"), ("sb3", "minatar")])
+def test_live(capsys: pytest.CaptureFixture[str]) -> None:
+    """One seed and two, as `live` runs them; what one step of a seed costs is what all of them cost together."""
+    rows, lives = smoke_lives("live", capsys)
+    assert set(rows) == {f"CartPole, {seeds}{what}" for seeds in ("2 seeds", "1 seed") for what in ("", ": processor time")}
+    assert set(lives) == {("DQN", "xla")}
+    assert rows["CartPole, 1 seed"]["note"] == "in all; xla"  # four numbers are not bits
+    assert rows["CartPole, 1 seed: processor time"]["value"] == pytest.approx(lives["DQN", "xla"]["cpu_us_per_lane_step"])
+
+
+@pytest.mark.parametrize(("library", "name"), [("torch", "jellybean"), ("sb3", "minatar"), ("sb3", "live")])
 def test_a_library_that_is_missing(
     library: str, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

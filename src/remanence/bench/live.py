@@ -7,7 +7,6 @@ at every step, or at every fourth one for images. They take turns, a lap of each
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ import numpy as np
 from remanence.agents.base import hypers_of
 from remanence.agents.configs import DQN
 from remanence.agents.learners import choose_learner
-from remanence.bench.measure import Lap, LifeRate, Report, Result, Row, race
+from remanence.bench.measure import Lap, LifeRate, Report, Row, race
 from remanence.bench.peers import stable_baselines
 from remanence.core.types import EnvSpec
 from remanence.engine.batch import Batch
@@ -116,11 +115,12 @@ def _measured(name: str, case: Case, sizes: Sizes, against: str | None) -> tuple
         for play in entrants.values():  # compiles, and fills a batch
             play()
         results = race(entrants, sizes.rounds)
-    learners = {seeds: entrant[1] for seeds, entrant in ours.items()}
-    return list(_rows(name, results, learners)), [
-        LifeRate(name, "live", "DQN", learners.get(who, against), who if who in learners else 1, one.rate, 1e6 / one.rate_per_core)
-        for who, one in results.items()
-    ]  # fmt: skip
+    rates = {}
+    for who, one in results.items():
+        seeds, learner = (who, ours[who][1]) if who in ours else (1, who)
+        world = f"{name}, {seeds} {'seed' if seeds == 1 else 'seeds'}"
+        rates[who] = LifeRate(world, "live", "DQN", learner, seeds, one.rate, 1e6 / one.rate_per_core)
+    return list(_rows(rates, against)), list(rates.values())
 
 
 @contextlib.contextmanager
@@ -150,12 +150,16 @@ def _life(case: Case, seeds: int, steps: int) -> Iterator[tuple[Callable[[], Lap
         pool.close()
 
 
-def _rows(name: str, results: dict[Any, Result], learners: dict[int, str]) -> Iterator[Row]:
-    for who, one in results.items():
-        label = f"{name}, {who} {'seed' if who == 1 else 'seeds'}" if who in learners else f"{name}, {who}, one thread"
-        yield Row(label, one.rate, "steps/s", f"in all; {learners[who]}" if who in learners else "")
-        yield Row(f"{label}: processor time", 1e6 / one.rate_per_core, "µs/step")
-    for seeds, other in itertools.product(learners, [who for who in results if who not in learners]):
-        ratio = results[seeds].rate_per_core / results[other].rate_per_core
-        yield Row(f"{name}, {seeds} / {other}: steps per processor time", ratio, "×")
-        yield Row(f"{name}, {seeds} / {other}: steps per second", results[seeds].rate / results[other].rate, "×")
+def _rows(rates: dict[Any, LifeRate], against: str | None) -> Iterator[Row]:
+    peer = rates.get(against)
+    for one in rates.values():
+        label = f"{one.world}: {one.agent}, {one.learner}"
+        yield Row(
+            label, one.lane_steps_per_second, "steps/s", "all seeds together" if one is not peer else "one thread"
+        )
+        yield Row(f"{label}: processor time", one.cpu_us_per_lane_step, "µs/step")
+        if peer is not None and one is not peer:
+            ratio = peer.cpu_us_per_lane_step / one.cpu_us_per_lane_step
+            yield Row(f"{label} / {against}: steps per processor time", ratio, "×")
+            ratio = one.lane_steps_per_second / peer.lane_steps_per_second
+            yield Row(f"{label} / {against}: steps per second", ratio, "×")

@@ -224,7 +224,8 @@ class DeepLearner:
             return self.update_transient(state, hypers, due, key)
 
         def update(i: Array | int, trained: dict[str, Any]) -> dict[str, Any]:
-            new = self.update_transient(state._replace(**trained), hypers, due, jax.random.fold_in(key, i))
+            k_batch = key if count == 1 else jax.random.fold_in(key, i)
+            new = self.update_transient(state._replace(**trained), hypers, due, k_batch)
             return {name: getattr(new, name) for name in trained}
 
         def updates() -> dict[str, Any]:

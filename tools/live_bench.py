@@ -5,8 +5,9 @@
     drifting     actions are replaced by random ones more and more often, up to 30 % of them
 
 Each cell (environment, stream, agent) is written to a file as it finishes, with one row per seed; the same command runs only cells
-that are not there yet. `--table` prints what is there as Markdown: mean reward per step, differences from DQN, paired over seeds, with Student's
-90 % intervals and verdicts after Holm's correction over all of them, and the largest value relative to what rewards allow.
+that are not there yet. `--table` prints what is there as Markdown: mean reward per step; differences from DQN, paired over seeds,
+with Student's 90 % intervals, and verdicts after Holm's correction over all of them; the largest value relative to what rewards
+allow.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ EXPERIMENTS = (
             LONG: partial(_recurring, LONGER, 4, 6),
             SMOKE: lambda: shrink(_recurring(), segments=3, segment_length=400, seeds=3),
         },
-        "5 min",
+        "10 min",
         TUNED,
         "Tasks last 2000 steps, and 8000 in the preset long.",
     ),
@@ -252,7 +252,7 @@ EXPERIMENTS = (
         "Jelly Bean World, networks",
         RATE,
         {FULL: _jellybean, SMOKE: partial(small_jellybean_plan, JELLYBEAN)},
-        "8 h",
+        "4 h",
         UNTUNED,
     ),
     _study(

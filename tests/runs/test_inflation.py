@@ -1,4 +1,4 @@
-"""Values that no policy can reach: the paper's consolidation makes them where it absorbs and keeps too much, stated shares do not."""
+"""Impossible values: the paper's consolidation makes them where it absorbs and keeps too much, stated shares do not."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ class OneForEver(gymnasium.Env):
     action_space = gymnasium.spaces.Discrete(2)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        del options
         super().reset(seed=seed)
         return self._obs(), {}
 
     def step(self, action: int) -> Any:
+        del action
         return self._obs(), 1.0, False, False, {}
 
     def _obs(self) -> np.ndarray:

@@ -214,7 +214,9 @@ def lived(config: PTDQN, seeds: list[int], actions: int = 2) -> tuple[Agent, Hyp
         def step(state: DeepState, t: jax.Array) -> tuple[DeepState, None]:
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), t), 3)
             obs, next_obs = jax.random.normal(keys[0], (2, 3))
-            seen = Transition(obs, t % actions, obs[0] + 2, jnp.float32(0.9), next_obs, jnp.bool_(False), jnp.bool_(True))
+            seen = Transition(
+                obs, t % actions, obs[0] + 2, jnp.float32(0.9), next_obs, jnp.bool_(False), jnp.bool_(True)
+            )
             return agent.learn(state, hypers, seen, keys[2]), None
 
         return jax.lax.scan(step, agent.init(jax.random.key(seed), hypers), jnp.arange(400))[0]

@@ -112,7 +112,7 @@ def steps_of(name: str, share: float) -> int:
 
 
 def cell(name: str, kind: str, agent: str, seeds: int, steps: int) -> list[dict[str, Any]]:
-    """One row per seed."""
+    """One row for each seed that did not diverge."""
     case = CASES[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -127,7 +127,7 @@ def cell(name: str, kind: str, agent: str, seeds: int, steps: int) -> list[dict[
     last = {one: results.matrix(agent, one)[:, -1] for one in ("permanent_size", "transient_size", "absorbed", "kept")}
     largest = results.matrix(agent, "value_ratio").max(axis=1)
     return [
-        {"environment": name, "stream": kind, "agent": agent, "steps": steps, "seed": seed}
+        {"environment": name, "stream": kind, "agent": agent, "steps": steps, "seeds": seeds, "seed": seed}
         | {metric: float(values[row]) for metric, values in {**means, **last, "value_ratio": largest}.items()}
         for row, seed in enumerate(results.sound_seeds(agent))
     ]
@@ -140,9 +140,13 @@ def missing(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
         steps = steps_of(name, options.share)
         for kind in options.streams:
             for agent in options.agents or agents(steps, CASES[name].fields):
-                there = done.filter(environment=name, stream=kind, agent=agent, steps=steps) if len(done) else done
-                if len(there) < options.seeds:
+                there = done.filter(_is_cell(name, kind, agent) & (pl.col("steps") == steps)) if len(done) else done
+                if not len(there) or there["seeds"][0] < options.seeds:
                     yield name, kind, agent, steps
+
+
+def _is_cell(name: str, kind: str, agent: str) -> pl.Expr:
+    return (pl.col("environment") == name) & (pl.col("stream") == kind) & (pl.col("agent") == agent)
 
 
 def read(path: Path) -> pl.DataFrame:
@@ -152,7 +156,11 @@ def read(path: Path) -> pl.DataFrame:
 def run(options: argparse.Namespace) -> None:
     for name, kind, agent, steps in missing(options):
         rows = pl.DataFrame(cell(name, kind, agent, options.seeds, steps))
-        pl.concat([read(options.to), rows], how="diagonal").write_csv(options.to)
+        done = read(options.to)
+        others = done.filter(~_is_cell(name, kind, agent)) if len(done) else done
+        new = options.to.with_suffix(".new")
+        pl.concat([others, rows], how="diagonal").write_csv(new)
+        new.replace(options.to)  # never half a file
         print(
             f"{name:10} {kind:10} {agent:28} reward {rows['reward_rate'].mean():.4f}  return {rows['return'].mean():8.2f}"
             f"  |V| {rows['value_ratio'].mean():.2f}",

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
-import live_bench  # noqa: E402
+import live_bench
 
 
 def rows(agent: str, gain: float, stream: str = "recurring", seeds: int = 10) -> list[dict]:

@@ -121,10 +121,11 @@ def check_agents(plan: Plan, lanes: int | None) -> None:
         except UserError as error:
             raise UserError(f"{name}: {error}") from error
         needed = COPIES * (lanes or 1) * driver.bytes_per_lane(hypers)
-        if needed > SHARE_OF_MEMORY * backend.memory():
+        there = backend.device_memory(driver.mesh.devices.tolist())
+        if needed > SHARE_OF_MEMORY * there:
             raise UserError(
                 f"{name} needs about {needed / 2**30:.1f} GB for {lanes or 1} seeds, but there are "
-                f"{backend.memory() / 2**30:.1f}: give a smaller replay buffer (replay=…) or fewer seeds"
+                f"{there / 2**30:.1f}: give a smaller replay buffer (replay=…) or fewer seeds"
             )
 
 

@@ -42,7 +42,7 @@ def tables(
     finite &= [all(possible(record["curves"][name], name, limit).all() for name in shown) for record in records]
     if any(outcome.notes is not None for outcome in outcomes):
         measured["failed"] = [failure_of(lane, outcome) for lane, outcome in finished]
-        finite &= [_sound(outcome, plan.world.discount) for outcome in outcomes]
+        finite &= [_sound(lane, outcome, plan) for lane, outcome in finished]
     rows = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, finite)}
     if auc_metrics is not None:
         return rows
@@ -66,14 +66,15 @@ def failure_of(lane: Lane, outcome: Outcome) -> str:
     return f"{failure.env} failed with seed {lane.seed} at step {failure.step}: {failure.what}" if failure else ""
 
 
-def _sound(outcome: Outcome, discount: float) -> bool:
+def _sound(lane: Lane, outcome: Outcome, plan: Plan) -> bool:
     """Whether weights are finite, and values within what rewards allow, with room for those of a network that has learned
     nothing."""
     weights = [leaf for leaf in jax.tree.leaves(outcome.policy) if leaf.dtype.kind == "f"]
     if outcome.notes.failure or not all(np.isfinite(leaf).all() for leaf in weights):
         return False
     curves = outcome.record["curves"]
-    absurd = MARGIN * largest_value(outcome.notes.largest_reward, discount, int(outcome.steps))
+    reward = float(lane.config.build(plan.spec).learned_reward(np.float32(outcome.notes.largest_reward)))
+    absurd = MARGIN * largest_value(reward, plan.world.discount, int(outcome.steps))
     return bool((curves["largest_value"] <= absurd + MARGIN * curves["largest_input"]).all())
 
 

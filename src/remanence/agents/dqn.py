@@ -372,14 +372,16 @@ class DeepLearner:
         Not only on the latest visits: Q^T decays in all states, and all states of B are bootstrapped from.
         """
         options, seen = self.consolidation, self.visited_states(state)
+        k_batches, k_replay, k_sample = jax.random.split(key, 3)
+        seen = seen._replace(output=jax.random.randint(k_sample, seen.output.shape, 0, self.parts.outputs))
         transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
         before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
         wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
         size = jnp.sum(wanted**2)
-        in_b = state._replace(visited=self.visits_of_replay(state.replay))
+        in_b = state._replace(visited=self.visits_of_replay(state.replay, k_replay))
 
         def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
-            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(key, i), options.batch)
+            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(k_batches, i), options.batch)
             return self.permanent_step(in_b, hypers, ages, network, ready, hypers.absorb, lr)
 
         def measure(network: Any) -> tuple[Array, Array]:
@@ -397,10 +399,10 @@ class DeepLearner:
         (permanent, opt_state), lr = absorption.absorb(network, state.absorb_lr, rounds, step, measure, active)
         return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
 
-    def visits_of_replay(self, replay: Ring) -> Ring:
-        """B as D would be: its actions as outputs, with Q^P of each, if that is cached."""
+    def visits_of_replay(self, replay: Ring, key: Key) -> Ring:
+        """B as D would be: a random action for each of its states, with its Q^P, if that is cached."""
         action, cached = replay.items["extras"]["action"], replay.items["now"]["cached"]
-        output = jnp.broadcast_to(jnp.asarray(self.outputs.output(action), action.dtype), action.shape)
+        output = jax.random.randint(key, action.shape, 0, self.parts.outputs).astype(action.dtype)
         value = taken(cached, output.astype(jnp.int32)) if self.use_cache else jnp.zeros(action.shape)
         return Ring({"now": replay.items["now"], "extras": {"output": output, "value": value}}, replay.count)
 

@@ -244,9 +244,10 @@ def _driver(
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
     needed = COPIES * lanes * driver.bytes_per_lane(hypers)
-    if needed > SHARE_OF_MEMORY * backend.memory():
+    there = backend.device_memory(driver.mesh.devices.tolist())
+    if needed > SHARE_OF_MEMORY * there:
         raise UserError(
-            f"{name} needs about {needed / 2**30:.1f} GB for {lanes} seeds, but there are {backend.memory() / 2**30:.1f}: "
+            f"{name} needs about {needed / 2**30:.1f} GB for {lanes} seeds, but there are {there / 2**30:.1f}: "
             "give a smaller replay buffer (replay=…) or fewer seeds"
         )
     return driver

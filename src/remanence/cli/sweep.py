@@ -87,7 +87,7 @@ class Sweep:
         else:
             from remanence.report.tables import selection_table
 
-            print_rich(selection_table(shares))
+            print_rich(selection_table(chosen, shares))
             show_results(experiment, results)
             print_rich(f"\n{seconds:.1f} s; every setting: {swept.path}; the best ones again: {results.path}")
 

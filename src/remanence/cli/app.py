@@ -20,6 +20,7 @@ from remanence.cli.files import Check, Clean
 from remanence.cli.listing import List
 from remanence.cli.report import Report
 from remanence.cli.run import Run
+from remanence.cli.serve import Serve
 from remanence.cli.show import Show
 from remanence.cli.sweep import Sweep
 from remanence.cli.theory import Theory
@@ -31,6 +32,7 @@ Command = (
     | Annotated[Sweep, subcommand("sweep")]
     | Annotated[Show, subcommand("show")]
     | Annotated[Report, subcommand("report")]
+    | Annotated[Serve, subcommand("serve")]
     | Annotated[Check, subcommand("check")]
     | Annotated[Clean, subcommand("clean")]
     | Annotated[Theory, subcommand("theory")]

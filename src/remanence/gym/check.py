@@ -10,6 +10,7 @@ import numpy as np
 from remanence.core.errors import UserError, calling
 from remanence.gym.contract import checked_reward
 from remanence.gym.factories import EnvFactory
+from remanence.gym.restoring import how_restored
 from remanence.gym.spaces import Spaces, read_spaces
 from remanence.streams import Schedule
 
@@ -46,6 +47,17 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
     if len(set(sizes)) > 1:
         raise UserError(f"vector environments that take turns need the same number of parts; these have {sizes}")
     return spaces, ids, sizes[0]
+
+
+def check_restoring(factory: EnvFactory, spaces: Spaces, name: str) -> tuple[Any, str, str]:
+    """One environment, already closed; how such environments are restored from a checkpoint; their fingerprint."""
+    envs = [calling(f"making {name}", factory.make)[0] for _ in range(2)]
+    try:
+        how, fingerprint = calling(f"a trial of {name}", how_restored, *envs, spaces)
+    finally:
+        for env in envs:
+            calling(f"closing {name}", env.close)
+    return envs[0], how, fingerprint
 
 
 def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:

@@ -21,6 +21,7 @@ from remanence.results.manifest import DamageError, read_checked
 TABLES = ("lanes", "curves", "maps")
 COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
 POLICIES = "policies"  # subdirectory of a run
+OWN = "own"  # the experiment of runs of `remanence.live`
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remanence.agents.base import Agent, AgentConfig
 from remanence.agents.configs import KINDS
@@ -17,6 +17,9 @@ from remanence.core.types import EnvSpec, Steps
 from remanence.engine.life import Probe
 from remanence.streams import Stream
 from remanence.worlds.base import World
+
+if TYPE_CHECKING:
+    from remanence.gym.spaces import Spaces
 
 
 @dataclass(frozen=True)
@@ -39,7 +42,8 @@ class Plan:
     truth: Mapping[str, Any] = field(default_factory=dict)
     """how the true values are computed: part of the description of a run"""
     seeds: int = 30
-    round_steps: int = 8
+    round_steps: int | None = 8
+    """steps per round of the program; None: fitted to the window and the consolidations of each agent"""
     max_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
     lanes_at_once: int = 1500
@@ -52,6 +56,12 @@ class Plan:
     """windows after which maps are recorded"""
     watch_parts: bool = False
     """whether to record what becomes of the permanent and the transient part (`engine/probes.py: parts_of_value`)"""
+    curves: tuple[str, ...] = ()
+    """the curves that are kept, in this order; default: all"""
+    same_for_all: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """curves that are known beforehand, such as a parameter of the environment: [windows]"""
+    spaces: Spaces | None = None
+    """of a Gymnasium environment: then the policies of all lanes are kept, and act on its observations"""
 
     @property
     def spec(self) -> EnvSpec:

@@ -125,7 +125,8 @@ def live(
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
                 lanes.append(_lane_row(lane, name, seed, hypers, outcome, row, state, failed.get(seed, ""), absurd))
-                curves += _curves(lane, {metric: values[row] for metric, values in outcome.record.items()}, schedule)
+                recorded = {metric: values[row] for metric, values in outcome.record.items()}
+                curves += _curves(lane, recorded, schedule, window)
                 policies[name, seed] = Policy(name, config, spaces, tasks, state, {"seed": seed})
             of_agent = lanes[-len(numbers) :]
             diverged = [row["seed"] for row in of_agent if row["diverged"] and not row["failed"]]
@@ -271,12 +272,10 @@ def _probe(schedule: Schedule, agent: Agent, discount: float, frames: int) -> Pr
     return together(episode_curves, task, parts_of_value(agent, discount), magnitudes(agent, frames))
 
 
-def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule) -> list[pl.DataFrame]:
+def _curves(lane: int, record: Mapping[str, np.ndarray], schedule: Schedule, window: int) -> list[pl.DataFrame]:
     """The curves of one lane: what was recorded, and the parameter at the end of each window, if it is a number."""
     found: dict[str, Any] = {metric: record[metric] for metric in RECORDED if metric in record}
-    windows = len(found["return"])
-    window = schedule.duration // windows
-    values = [schedule.value((index + 1) * window - 1) for index in range(windows)]
+    values = [schedule.value(end - 1) for end in schedule.stream.ends(window)]
     if all(isinstance(value, int | float | np.number) for value in values):
         found["parameter"] = values
     lanes = np.array([lane], np.int32)

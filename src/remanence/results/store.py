@@ -87,8 +87,25 @@ class Results:
 
     @property
     def segment_length(self) -> int:
-        """Windows of a curve per segment."""
-        return next(iter(self.description["stream"]["segment_length"].values())) // self.description.get("window", 1)
+        """Windows of a curve per segment. The last one is shorter if the window does not divide the segment."""
+        return -(-self._segment // self.window)
+
+    @property
+    def window(self) -> int:
+        """Steps of a window; 1 where a window is an episode."""
+        return self.description.get("window", 1)
+
+    @property
+    def _segment(self) -> int:
+        """Steps or episodes of a segment."""
+        return next(iter(self.description["stream"]["segment_length"].values()))
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """[windows] the number of steps, or episodes, at the end of each window."""
+        within = np.minimum(np.arange(1, self.segment_length + 1) * self.window, self._segment)
+        segments = len(self.description["stream"]["order"])
+        return (np.arange(segments)[:, None] * self._segment + within).ravel()
 
     @property
     def unit(self) -> str:

@@ -67,7 +67,7 @@ class Stream:
         return [None] * self.segments if isinstance(self.order, RandomOrder) else list(self.order)
 
     def windows(self, window: int) -> int:
-        """The number of windows of a life: episodes, or windows of `window` steps, of which the last of a segment may be shorter."""
+        """The number of windows of a life: episodes, or windows of `window` steps, the last of a segment may be shorter."""
         length = self.segment_length.count
         return self.segments * (-(-length // window) if isinstance(self.segment_length, Steps) else length)
 

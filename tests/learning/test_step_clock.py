@@ -146,7 +146,10 @@ def test_consolidations_with_windows_that_do_not_divide_a_segment(consolidate_ev
     """After steps 5, 10, 15, 20, or 8 and 16; windows end after steps 3, 6, 8, 11, 14, 16, 19, 22, 24, before a consolidation."""
     outcome = live(notebook(consolidate_every), window=3, segment_length=8, probe=consolidations)
     by_steps = [0, 1, 1, 2, 2, 3, 3, 4, 4]
-    assert outcome.record["consolidated"][0].tolist() == ([0, 0, 0, 1, 1, 1, 2, 2, 2], by_steps)[consolidate_every != AT_SWITCH]
+    assert (
+        outcome.record["consolidated"][0].tolist()
+        == ([0, 0, 0, 1, 1, 1, 2, 2, 2], by_steps)[consolidate_every != AT_SWITCH]
+    )
 
 
 def test_returns_of_the_last_episodes() -> None:

@@ -88,10 +88,8 @@ def chosen_window(window: int | None, schedule: Schedule) -> int:
     if window is None:
         return _usual_window(schedule.duration, segment_length)
     if not is_int(window) or not 1 <= window <= segment_length:
-        raise UserError(
-            f"a window must be an integer from 1 to {segment_length}, the steps of {'a life' if len(schedule.order) == 1 else 'a task'}; "
-            f"got {window!r}"
-        )
+        part = "the life" if len(schedule.order) == 1 else "a task"
+        raise UserError(f"a window must be an integer from 1 to {segment_length}, the steps of {part}; got {window!r}")
     return int(window)
 
 

@@ -123,6 +123,17 @@ class Results:
         order = self.description["stream"]["order"]
         return [n * self.segment_length for n in range(1, len(order)) if order[n] is None or order[n] != order[n - 1]]
 
+    @property
+    def task_names(self) -> list[str]:
+        """A name for each task: your own environment's, else its number."""
+        stream = self.description["stream"]
+        names = stream.get("tasks")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+        order = [task for task in stream["order"] if task is not None]
+        recorded = self.curves.filter(pl.col("metric").is_in(TASK_CURVES) & pl.col("value").is_finite())["value"]
+        return [str(task) for task in range(int(max([*order, recorded.max() or 0], default=0)) + 1)]  # type: ignore[type-var]
+
     def diverged(self, contender: str) -> list[int]:
         """Seeds with infinite or NaN values: left out of every average, and listed beside it."""
         return self._lanes_of(contender).filter(pl.col("diverged"))["seed"].to_list()

@@ -20,6 +20,7 @@ from remanence.worlds.base import World
 
 FINER = 50  # a shortened run may have windows this much shorter, if they divide a segment
 
+
 @dataclass(frozen=True)
 class Contender:
     """An agent of an experiment."""

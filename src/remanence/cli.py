@@ -6,16 +6,21 @@ import ast
 import contextlib
 import dataclasses
 import io
+import re
 import sys
 import time
+import typing
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 from tyro.conf import FlagCreatePairsOff, OmitArgPrefixes, Positional, subcommand
+from tyro.constructors import ConstructorRegistry, PrimitiveConstructorSpec, PrimitiveTypeInfo
 
+from remanence import __version__
+from remanence.core.command_line import check_command
 from remanence.core.errors import Stopped, UserError, of_disk, of_memory, printable, unknown
 from remanence.report.terminal import (
     as_json,
@@ -109,7 +114,7 @@ class Run:
         preset = self.preset or experiment.default_preset
         full = plan = experiment.plan(preset)
         changes: dict[str, dict[str, str]] = {}
-        for agent, name, value in map(_parse_change, self.set):
+        for agent, name, value in (_parse_change(change, plan) for change in self.set):
             changes.setdefault(agent, {})[name] = value
         for agent, fields in changes.items():
             plan = plan.override_all(agent, fields)
@@ -120,7 +125,7 @@ class Run:
             if experiment.sweep_of or experiment.run_fn:
                 raise UserError(f"{self.name} records no curves of its agents: --parts has nothing to add")
             plan = dataclasses.replace(plan, watch_parts=True)
-        seeds = plan.seeds if self.seeds is None else self.seeds
+        seeds = _count_of("--seeds", self.seeds, plan.seeds)
         console.print(
             f"{experiment.name} ({preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
             f"{share_of(plan, seeds, full)}"
@@ -187,11 +192,11 @@ class Sweep:
         if not plan.contenders:
             raise UserError(f"{self.name} has no agents, so there is nothing to sweep: `remanence run {self.name}`")
         for change in self.grid:
-            plan = plan.with_grid(*_parse_grid(change))
+            plan = plan.with_grid(*_parse_grid(change, plan))
         if self.contenders:
             plan = plan.select(self.contenders)
-        seeds = plan.seeds if self.seeds is None else self.seeds
-        count = seeds if self.tuning_seeds is None else self.tuning_seeds
+        seeds = _count_of("--seeds", self.seeds, plan.seeds)
+        count = _count_of("--tuning-seeds", self.tuning_seeds, seeds)
         tuning = range(self.tuning_from, self.tuning_from + count)
         check_disjoint(tuning, range(seeds))
         swept = _sweep_stage(experiment, preset, plan, tuning, self.out, self.execution)
@@ -455,17 +460,18 @@ class BenchCommand:
             print_rich(render(report))
 
 
-Command = (
-    Annotated[List, subcommand("list")]
-    | Annotated[Run, subcommand("run")]
-    | Annotated[Sweep, subcommand("sweep")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Check, subcommand("check")]
-    | Annotated[Clean, subcommand("clean")]
-    | Annotated[Theory, subcommand("theory")]
-    | Annotated[BenchCommand, subcommand("bench")]
-)
+COMMANDS: dict[str, type] = {
+    "list": List,
+    "run": Run,
+    "sweep": Sweep,
+    "show": Show,
+    "report": Report,
+    "check": Check,
+    "clean": Clean,
+    "theory": Theory,
+    "bench": BenchCommand,
+}
+POSITIONAL = typing.get_args(Positional[str])[1]  # what marks a field as positional
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -474,15 +480,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal or file that lacks a character shows "?" instead
             stream.reconfigure(errors="replace")
     try:
-        _check_arguments(sys.argv[1:] if arguments is None else arguments)
-        command = tyro.cli(
-            Command,  # type: ignore[arg-type]
-            prog="remanence",
-            description="Continual reinforcement learning with permanent and transient value functions.",
-            args=arguments,
-            config=(FlagCreatePairsOff,),
-        )
-        command.execute()
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        _check_arguments(words)
+        if words == ["--version"]:
+            print(f"remanence {__version__}")
+            return 0
+        check_command(words, COMMANDS, POSITIONAL)
+        _parsed(words).execute()
     except UserError as error:
         return _tell(error)
     except Stopped as stopped:
@@ -500,6 +504,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def _parsed(words: list[str]) -> Any:
+    """The command. What the parser prints in a box becomes one sentence."""
+    said = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(said):
+            return tyro.cli(
+                typing.Union[tuple(Annotated[kind, subcommand(name)] for name, kind in COMMANDS.items())],  # noqa: UP007
+                prog="remanence",
+                description="Continual reinforcement learning with permanent and transient value functions.",
+                args=words,
+                config=(FlagCreatePairsOff,),
+                registry=_optional_values(),
+            )
+    except SystemExit as ended:
+        if not ended.code:
+            raise
+        lines = [re.sub(r"[\u2500-\u257f]|^\||\|$|[-+]{3,}", "", line).strip() for line in said.getvalue().splitlines()]
+        raise UserError(" ".join(line for line in lines[1:4] if line) or "this command line cannot be read") from None
+
+
+def _optional_values() -> ConstructorRegistry:
+    """An optional number is a number for people: INT, not {None}|INT."""
+    registry = ConstructorRegistry()
+    kinds: dict[Any, type] = {int | None: int, float | None: float, str | None: str, Path | None: Path}
+
+    @registry.primitive_rule
+    def _(info: PrimitiveTypeInfo) -> PrimitiveConstructorSpec | None:
+        if info.type not in kinds:
+            return None
+        kind = kinds[info.type]
+        return PrimitiveConstructorSpec(
+            nargs=1,
+            metavar=kind.__name__.upper(),
+            instance_from_str=lambda words: None if words[0] == "None" else kind(words[0]),
+            is_instance=lambda value: value is None or isinstance(value, kind),
+            str_from_instance=lambda value: [str(value)],
+        )
+
+    return registry
+
+
+def _count_of(option: str, asked: int | None, usual: int) -> int:
+    """How many seeds are asked for."""
+    if asked is not None and asked < 1:
+        raise UserError(f"{option} must be at least 1; got {asked:,}")
+    return usual if asked is None else asked
+
+
 def _check_arguments(arguments: Sequence[str]) -> None:
     """Refuses control characters: the parser prints what it does not understand, and a file's name could steer the terminal."""
     for argument in arguments:
@@ -514,17 +566,22 @@ def _tell(message: object, code: int = 2) -> int:
     return code
 
 
-def _parse_change(change: str) -> tuple[str, str, str]:
-    target, _, value = change.rpartition("=")  # an agent's name may contain "=" and "."
+def _parse_change(change: str, plan: Plan) -> tuple[str, str, str]:
+    target, equals, value = change.rpartition("=")  # an agent's name may contain "=" and "."
     agent, dot, name = target.rpartition(".")
+    having = [one for one, contender in plan.contenders.items() if hasattr(contender.config, target)]
+    if equals and not dot and having:
+        raise UserError(
+            f"'{change}' does not say of which agent: write {having[-1]}.{change} (it is a field of {', '.join(having)})"
+        )
     if not dot:
         raise UserError(f"'{change}' is not a change: write AGENT.FIELD=VALUE, as in PT-TD.transient_lr=0.1")
     return agent, name, value
 
 
-def _parse_grid(change: str) -> tuple[str, str, tuple[float, ...]]:
+def _parse_grid(change: str, plan: Plan) -> tuple[str, str, tuple[float, ...]]:
     try:
-        agent, name, texts = _parse_change(change)
+        agent, name, texts = _parse_change(change, plan)
         values = tuple(ast.literal_eval(value.strip()) for value in texts.split(",") if value.strip())
         if not all(isinstance(value, int | float) for value in values):
             raise ValueError

@@ -181,8 +181,8 @@ class LifeConfig(NamedTuple):
             raise UserError("this stream counts steps: let the agent consolidate every n steps, not episodes")
         if self.agent.consolidate_every == AT_SWITCH and not (self.stream.boundaries_known or self.agent.task_aware):
             raise UserError(
-                "this agent consolidates at task boundaries, but this stream does not reveal them: "
-                "let it consolidate every n episodes or steps"
+                "this agent needs to know task boundaries, but this stream does not reveal them: "
+                "give boundaries_known=True, or an agent that needs none (for PT agents, consolidate_every=n)"
             )
         if self.consolidate_every is not None and self.consolidate_every.count < 1:
             raise UserError(

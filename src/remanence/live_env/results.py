@@ -105,7 +105,9 @@ class LiveResults(Results):
 
     def __str__(self) -> str:
         """What ran, and its summary."""
-        return f"{self._heading}\n{self.summary()}" if self.metrics and self._has_curves else repr(self)
+        return (
+            f"{self._heading}\n{self.summary()}" if len(self.lanes) and self.description["contenders"] else repr(self)
+        )
 
     def _repr_html_(self) -> str:
         """Notebooks show the chart, as a picture, and the summary: without a network."""
@@ -113,13 +115,9 @@ class LiveResults(Results):
 
         from remanence.report.escaping import picture
 
-        if not (self.metrics and self._has_curves):
-            return f"<pre>{html.escape(repr(self))}</pre>"
+        if not self.metrics:
+            return f"<pre>{html.escape(str(self))}</pre>"
         return f"<p>{html.escape(self._heading)}</p>{picture(self.plot())}{self.summary()._repr_html_()}"
-
-    @property
-    def _has_curves(self) -> bool:
-        return "sweep" not in self.description
 
     @property
     def _heading(self) -> str:

@@ -49,21 +49,48 @@ def summary_table(results: Results, metrics: Sequence[str] = (), last: float = 1
         metrics: default: all but those about the two parts of a PT agent.
         last: the share of the life, at its end, over which each seed's curve is averaged.
     """
+    if "sweep" in results.description:
+        return _sweep_table(results, metrics)
     check_curves(results)
     metrics = list(metrics) or [name for name in results.first_metrics(()) if name not in NOT_SUMMARISED]
-    rows = []
-    for name in results.contenders:
-        for metric in metrics:
-            sample = per_seed(results, name, metric, last)
-            bounds = metric_of(metric).bounds
-            estimate = student_interval(sample, bounds=bounds) if sample.size else None
-            iqm = interquartile_mean(sample) if sample.size else None
-            counts = {"n": len(sample), "diverged": len(results.diverged(name))}
-            rows.append(row(name, "metric", metric, estimate, iqm=iqm, **counts))
+    rows = [
+        _row(name, metric, per_seed(results, name, metric, last), len(results.diverged(name)))
+        for name in results.contenders
+        for metric in metrics
+    ]
     share = "" if last == 1.0 else f"the last {100 * last:g} % of "
     return table(
         rows, "metric", f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out."
     )
+
+
+def _sweep_table(results: Results, metrics: Sequence[str]) -> Table:
+    """The same for every setting of a sweep, which keeps one number per seed, the mean over its curve."""
+    measured = [column.removeprefix("auc_") for column in results.lanes.columns if column.startswith("auc_")]
+    for metric in metrics:
+        if metric not in measured:
+            raise unknown("metric", metric, measured)
+    rows = []
+    for name, settings in settings_of(results):
+        for hypers, lanes in settings:
+            sound = lanes.filter(~pl.col("diverged"))
+            label = _label(name, hypers)
+            samples = {metric: sound[f"auc_{metric}"].to_numpy() for metric in metrics or measured}
+            rows += [_row(label, metric, sample, len(lanes) - len(sound)) for metric, sample in samples.items()]
+    return table(
+        rows, "metric", "Mean over each seed's curve; n tuning seeds, Student's t; diverged seeds are left out."
+    )
+
+
+def _row(agent: str, metric: str, sample: np.ndarray, diverged: int) -> dict[str, Any]:
+    estimate = student_interval(sample, bounds=metric_of(metric).bounds) if sample.size else None
+    iqm = interquartile_mean(sample) if sample.size else None
+    return row(agent, "metric", metric, estimate, iqm=iqm, n=len(sample), diverged=diverged)
+
+
+def _label(name: str, hypers: dict[str, float]) -> str:
+    """A setting of a sweep."""
+    return " ".join([name, *(f"{hyper}={value:g}" for hyper, value in hypers.items())])
 
 
 def per_seed(results: Results, contender: str, metric: str, last: float = 1.0) -> np.ndarray:
@@ -80,7 +107,7 @@ def per_seed(results: Results, contender: str, metric: str, last: float = 1.0) -
 def check_curves(results: Results) -> None:
     """Raises if there are no curves to compute anything from."""
     if "sweep" in results.description:
-        raise UserError("a sweep keeps one number per setting and no curves: `remanence show` prints them")
+        raise UserError("a sweep keeps one number per seed and setting, no curves: use summary()")
     if not results.metrics:
         raise UserError("this run has no curves: nothing is finished yet")
 
@@ -124,7 +151,7 @@ def summarise_sweep(results: Results) -> dict[str, Any]:
     summary = {}
     for name, settings in settings_of(results):
         for hypers, lanes in settings:
-            label = " ".join([name, *(f"{hyper}={value:g}" for hyper, value in hypers.items())])
+            label = _label(name, hypers)
             finite = lanes.filter(~pl.col("diverged"))
             aucs = {
                 column.removeprefix("auc_"): finite[column].to_numpy()

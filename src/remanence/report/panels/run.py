@@ -64,11 +64,12 @@ def matplotlib_figure(results: Results, metric: str | None = None, smooth: int |
         axes.fill_between(times, rows["low"], rows["high"], color=colour, alpha=0.2, linewidth=0)
     for window in results.switches:
         axes.axvline(clock[window - 1], color="#333333", linestyle=":", linewidth=0.8)
-    below = [seeds_and_bands(results, "bands"), *left_out(results)]
+    smoothed = f", each point is the mean of {smooth}" if smooth > 1 else ""
+    below = [seeds_and_bands(results, "bands") + smoothed, *left_out(results)]
     axes.set_title(_plain("\n".join([_title(results), *below])), loc="left", fontsize=10)
     axes.set_xlabel(unit)
     axes.set_ylabel(_plain(metric_of(metric).label))
-    axes.legend(frameon=False)
+    figure.legend(frameon=False, loc="outside right upper")
     return figure
 
 

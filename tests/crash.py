@@ -24,8 +24,8 @@ from jax import Array
 
 from remanence.agents import Agent
 from remanence.agents.configs import PTDQN
-from remanence.agents.learners import XLA
 from remanence.core.errors import Stopped, UserError
+from remanence.core.learners import XLA
 from remanence.core.prng import unwrap_keys
 from remanence.core.types import Episodes, Key, ObsSpec, TimeStep
 from remanence.engine.life import Probe, ProbeInput

@@ -15,9 +15,10 @@ from jax import Array
 
 from remanence.agents.base import Agent, hypers_of
 from remanence.agents.configs import DQN, PTDQN, DeepTD
-from remanence.agents.learners import NATIVE, XLA, choose_learner
+from remanence.agents.learners import choose_learner
 from remanence.agents.native.support import LANES
 from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu
+from remanence.core.learners import NATIVE, XLA
 from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, ObsSpec, TaskObs, Transition
 

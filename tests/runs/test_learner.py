@@ -21,13 +21,14 @@ from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.composition import separate_networks
 from remanence.agents.configs import DQN
 from remanence.agents.dqn import deep_agent
-from remanence.agents.learners import AUTO, NATIVE, XLA, choose_learner
+from remanence.agents.learners import choose_learner
 from remanence.agents.networks import mlp
 from remanence.agents.td import CONTROL
 from remanence.agents.training import Consolidation, Training
 from remanence.cli import main
 from remanence.core import hostcall
 from remanence.core.errors import UserError
+from remanence.core.learners import AUTO, NATIVE, XLA
 from remanence.core.types import EnvSpec, ObsSpec
 from remanence.engine.lanes import Batch
 from remanence.experiments import get

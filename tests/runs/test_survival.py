@@ -18,9 +18,9 @@ import crash_events
 from crash import NAME, command, the_run, torment
 from one_group import after, events, needs_mounts, stopped
 from remanence import __version__
-from remanence.agents.learners import NATIVE, XLA
 from remanence.cli import main
 from remanence.core.errors import Stopped, UserError, of_disk
+from remanence.core.learners import NATIVE, XLA
 from remanence.experiments import get
 from remanence.results import load
 from remanence.results.aside import move_aside

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from charts import spec
 from made_up import made_up_run, scattered, with_curves
 from remanence.experiments import REGISTRY
 from remanence.experiments.base import RELEASED, Experiment
@@ -84,15 +85,15 @@ def test_no_overlap_without_a_published_curve_or_in_other_units() -> None:
 
 
 def test_windows_are_averaged_to_the_published_ones() -> None:
-    """MinAtar's windows are 5 000 steps, the published points 10 000."""
-    values = np.tile([1.0, 3.0], (3, 100))
+    """MinAtar's windows are 5 000 steps, the published points 10 000, and each is the mean of two."""
+    values = np.tile([1.0, 3.0, 5.0, 7.0], (3, 50))
     results = made_up_run({"DQN": values}, "return_average", {"steps": 500_000}, window=5_000, preset="released")
     published = REGISTRY["figure5/minatar"].published
     assert published is not None
     shared = overlap(results, published, "DQN", "return_average")
     assert shared is not None
-    np.testing.assert_array_equal(shared.windows, 2 * np.arange(1, 101))
-    np.testing.assert_array_equal(shared.ours, np.full((3, 100), 2.0))
+    np.testing.assert_array_equal(shared.windows, 2 * np.arange(2, 101))
+    np.testing.assert_array_equal(shared.ours, np.full((3, 99), 4.0))
     too_wide = made_up_run(
         {"DQN": values[:, :14]}, "return_average", {"steps": 500_000}, window=250_000, preset="released"
     )
@@ -108,6 +109,28 @@ def test_smoothed_curves_are_compared_from_the_first_full_mean_on() -> None:
     assert shared.windows[0] == 10
     assert shared.ours[0, 0] == np.arange(10).mean()
     assert not shared.complete
+
+
+def test_a_moving_average_is_not_judged_around_switches() -> None:
+    """The authors' moving average of 10 000 steps, as points of 10 000 steps, against our windows of 10 000 steps.
+
+    Away from switches the mean of two windows is the same number. After a switch, windows do not say when the rewards came.
+    """
+    steps, switch, width = 600_000, 150_000, 10_000
+    rate = np.where(np.arange(steps) % switch < 4_000, -0.5, 0.25)  # all reward is lost for 4 000 steps
+    sums = np.concatenate([[0.0], np.cumsum(rate)])
+    moving = np.concatenate([rate[: width - 1] / width, (sums[width:] - sums[:-width]) / width])
+    theirs = moving.reshape(-1, width).mean(axis=1)
+    ours = np.tile(rate.reshape(-1, width).mean(axis=1), (3, 1))
+    results = made_up_run({"DQN": ours}, "reward_rate", {"steps": switch}, window=width, preset="released")
+    published = REGISTRY["figure5/jellybean"].published
+    assert published is not None
+    shared = overlap(results, published, "DQN", "reward_rate")
+    assert shared is not None
+    near = np.isclose(shared.ours[0], theirs[1:], atol=1e-6)
+    assert near[shared.judged].all()
+    assert not near[~shared.judged].any()
+    assert shared.judged.sum() == 4 * 13
 
 
 @pytest.mark.parametrize("name", list(WITH_CURVES))
@@ -159,7 +182,7 @@ def test_only_whole_runs_of_the_reference_preset_get_a_verdict() -> None:
         results = full_run(experiment, other, preset)
         assert experiment.agreements(results) == []
         chart = learning_curves(results, [Line("discounted_return")], "t", "episode", published=experiment.published)
-        assert drawn(chart.to_dict(), "published"), "the curve is drawn all the same"
+        assert drawn(spec(chart), "published"), "the curve is drawn all the same"
 
 
 def drawn(chart: dict, field: str) -> list[dict]:
@@ -171,19 +194,19 @@ def drawn(chart: dict, field: str) -> list[dict]:
 def test_the_published_curve_is_thin_gray_and_dashed_and_the_figure_says_where_it_ends() -> None:
     mean = published_mean("figure2-tabular", "TD", "rmsve_current")
     whole = made_up_run({"TD": scattered(mean, 0.02), "mine": scattered(mean, 0.02)})
-    chart = learning_curves(whole, [Line("rmsve_current")], "t", "episode", published=TABULAR).to_dict()
+    chart = spec(learning_curves(whole, [Line("rmsve_current")], "t", "episode", published=TABULAR))
     (layer,) = drawn(chart, "published")
     assert layer["mark"] == {"type": "line", "strokeWidth": 0.9, "strokeDash": [5, 2], "color": "#666666"}
     np.testing.assert_allclose([row["published"] for row in layer["data"]["values"]], mean, atol=1e-6)
     assert chart["title"]["subtitle"][-1] == "gray, dashed: the published curves"
     short = made_up_run({"TD": scattered(mean[:30], 0.02)}, segment_length={"episodes": 10}, preset="smoke")
-    chart = learning_curves(short, [Line("rmsve_current")], "t", "episode", published=TABULAR).to_dict()
+    chart = spec(learning_curves(short, [Line("rmsve_current")], "t", "episode", published=TABULAR))
     (layer,) = drawn(chart, "published")
     assert [row["window"] for row in layer["data"]["values"]] == list(range(1, 11))
     assert chart["title"]["subtitle"][-1] == (
         "gray, dashed: the published curves up to episode 10, where both have the same tasks; they belong to the preset paper"
     )
-    beside = beside_published(whole, [Line("rmsve_current")], TABULAR, "t", "episode")["published"].to_dict()
+    beside = spec(beside_published(whole, [Line("rmsve_current")], TABULAR, "t", "episode")["published"])
     assert [panel["title"]["text"] for panel in beside["vconcat"]] == ["TD"]
     assert len(drawn(beside, "published")) == 1
     assert (

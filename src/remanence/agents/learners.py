@@ -10,9 +10,7 @@ import jax
 from remanence.agents.base import Agent
 from remanence.core import hostcall
 from remanence.core.errors import UserError, unknown
-
-AUTO, XLA, NATIVE = "auto", "xla", "native"
-LEARNERS = (AUTO, XLA, NATIVE)
+from remanence.core.learners import AUTO, LEARNERS, NATIVE, XLA
 
 
 class Chosen(NamedTuple):

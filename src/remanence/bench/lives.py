@@ -21,10 +21,11 @@ from jax.sharding import PartitionSpec
 from remanence.agents.base import hypers_of
 from remanence.agents.configs import DQN, PTDQN
 from remanence.agents.dqn import DeepState
-from remanence.agents.learners import NATIVE, XLA, choose_learner
+from remanence.agents.learners import choose_learner
 from remanence.agents.ring import Ring
 from remanence.bench.measure import Lap, LifeRate, Row, timed
 from remanence.bench.work import Machine, Needs, matrix_product, memory_rate, needs
+from remanence.core.learners import NATIVE, XLA
 from remanence.core.masking import LANES
 from remanence.core.types import Key, Steps
 from remanence.experiments import get

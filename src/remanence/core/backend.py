@@ -12,13 +12,16 @@ import contextlib
 import errno
 import functools
 import hashlib
+import importlib.util
 import multiprocessing
 import os
 import platform
 import resource
 import stat
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 
 from platformdirs import user_cache_dir
 
@@ -108,19 +111,54 @@ def use_cores(count: int) -> None:
 
 
 def prepare() -> None:
-    """Sets the two options above and the compilation cache, unless the user has set them. May be called twice."""
+    """Sets the two options above and the compilation cache, unless the user has set them: at once, or when jax is imported.
+
+    Importing jax takes a second, and not every command needs it. May be called twice.
+    """
     _have_home()
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_SINGLE_THREAD}".strip()
+    if "jax" in sys.modules:
+        _configure()
+    elif not any(isinstance(finder, _WhenJaxIsImported) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _WhenJaxIsImported())
 
+
+class _WhenJaxIsImported:
+    """A finder of modules that configures jax as soon as it is imported, whoever does so."""
+
+    def __init__(self) -> None:
+        self.searching = False
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        del path, target
+        if fullname != "jax" or self.searching:
+            return None
+        self.searching = True  # the next search passes us by
+        spec = importlib.util.find_spec(fullname)
+        self.searching = False
+        if spec is not None and spec.loader is not None:
+            load = spec.loader.exec_module
+
+            def load_and_configure(module: ModuleType) -> None:
+                load(module)
+                _configure()
+
+            spec.loader.exec_module = load_and_configure  # type: ignore[method-assign]
+        return spec
+
+
+def _configure() -> None:
     import jax
 
     if jax.config.values.get("jax_compilation_cache_dir") is None:
         compiled = _compiled_programs()
         if compiled is not None:
             jax.config.update("jax_compilation_cache_dir", str(compiled))
-    chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in flags
+    chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in os.environ.get(
+        "XLA_FLAGS", ""
+    )
     if chosen_by_user or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
         return
     # No effect if the caller's jax code has started the backend: lanes then share the existing devices.

@@ -31,7 +31,9 @@ from remanence.worlds import MinAtarGames
 RETURN, LAST100, AVERAGE, GAME = "return", "return_last100", "return_average", "game"
 SWITCH, SEGMENTS, WINDOW = 500_000, 7, 5_000
 CONSOLIDATE_EVERY = 50_000
-PUBLISHED = Published("figure5-minatar", (RELEASED, PAPER, SMOKE), segment_length=SWITCH, window=10_000, tolerance=0.06)
+PUBLISHED = Published(  # smoothed as in Jelly Bean World
+    "figure5-minatar", (RELEASED, PAPER, SMOKE), segment_length=SWITCH, window=10_000, smooth=2, skip=2, tolerance=0.06
+)
 FILTERS, RELEASED_FILTERS, UNITS = 16, 32, 256
 CHOSEN = {"permanent_lr": 1e-8, "transient_lr": 1e-4, "decay": 0.75}
 

@@ -6,9 +6,12 @@ works in any order of imports. The modules of a world are imported when it is ma
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import gymnasium
 
-from remanence.gym.switching import TaskSwitching
+if TYPE_CHECKING:
+    from remanence.gym.switching import TaskSwitching
 
 __all__ = ["GAMES", "STREAMS", "WORLDS", "TaskSwitching"]
 
@@ -47,3 +50,12 @@ for _name, _game in GAMES.items():
     gymnasium.register(f"remanence/{_name}-v0", "remanence.gym.worlds:MinAtarEnv", kwargs={"game": _game})
 for _name, _stream in STREAMS.items():
     gymnasium.register(f"remanence/{_name}-v0", f"remanence.gym.streams:{_stream}")
+
+
+def __getattr__(name: str) -> Any:
+    """`TaskSwitching` is imported on first use: it needs jax."""
+    if name != "TaskSwitching":
+        raise AttributeError(f"module 'remanence.gym' has no attribute '{name}'")
+    from remanence.gym.switching import TaskSwitching
+
+    return TaskSwitching

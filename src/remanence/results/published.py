@@ -34,7 +34,9 @@ class Published:
     window: int = 1
     """episodes or steps per point"""
     smooth: int = 1
-    """a point is the mean of this many episodes up to it; points before there are so many are left out"""
+    """a point is the mean of this many points up to it; the first ones, which have fewer before them, are left out"""
+    skip: int = 0
+    """points after each switch that are drawn but not judged: the published mean weights their steps otherwise than ours"""
     tolerance: float = 0.0
     """error of the numbers, where they were traced from a picture"""
     remark: str = ""
@@ -53,6 +55,8 @@ class Overlap:
     """[points] its standard error; NaN where it is unknown"""
     ours: np.ndarray
     """[seeds, points]"""
+    judged: np.ndarray
+    """[points] whether both are the same mean"""
     of: int
     """number of points of the whole published curve"""
 
@@ -112,15 +116,17 @@ def overlap(results: Results, published: Published, contender: str, metric: str)
     last = matrix.shape[1] * window if same_switches else min(segment_length, published.segment_length)
     count = min(last // published.window, len(curve))
     first = min(published.smooth - 1, count)
-    smooth = trailing_mean(matrix[:, : count * per_point], published.smooth)
-    ours = smooth.reshape(len(matrix), count, per_point).mean(axis=2, dtype=np.float64)
+    points = matrix[:, : count * per_point].reshape(len(matrix), count, per_point).mean(axis=2, dtype=np.float64)
+    ours = trailing_mean(points, published.smooth)
     if first == count:
         return None
+    since_switch = np.arange(first, count) % (published.segment_length // published.window)
     return Overlap(
         windows=np.arange(first + 1, count + 1) * per_point,
         published=curve["mean"].to_numpy()[first:count],
         published_error=curve["standard_error"].to_numpy()[first:count],
         ours=ours[:, first:],
+        judged=since_switch >= published.skip,
         of=len(curve) - published.smooth + 1,
     )
 
@@ -135,17 +141,17 @@ def overlaps(results: Results, published: Published, metrics: Sequence[str]) -> 
 def agreements(results: Results, published: Published) -> Iterator[Agreement]:
     """One entry per published curve of the contenders that ran."""
     for (contender, metric), shared in overlaps(results, published, results.metrics).items():
-        if len(shared.ours) > 1:
+        if len(shared.ours) > 1 and shared.judged.any():
             inside, expected = _inside(shared, published.tolerance)
             yield Agreement(
                 contender,
                 metric,
                 results.preset,
-                len(shared.windows),
+                int(shared.judged.sum()),
                 inside,
                 expected,
-                float(shared.published.mean()),
-                float(shared.ours.mean()),
+                float(shared.published[shared.judged].mean()),
+                float(shared.ours[:, shared.judged].mean()),
                 published.remark,
             )
 
@@ -164,11 +170,16 @@ def _inside(shared: Overlap, tolerance: float) -> tuple[float, float]:
 
     The published mean has a standard error too (ours, where it is unknown), so fewer than 90 % are expected.
     """
-    _, low, high = band(shared.ours)
-    slack = tolerance + DIGITS * np.abs(shared.published)
-    inside = (shared.published >= low - slack) & (shared.published <= high + slack)
-    ours = np.array([standard_error(sample) for sample in shared.ours.T])
-    theirs = np.where(np.isnan(shared.published_error), ours, shared.published_error)
+    sample, mean, error = (
+        shared.ours[:, shared.judged],
+        shared.published[shared.judged],
+        shared.published_error[shared.judged],
+    )
+    _, low, high = band(sample)
+    slack = tolerance + DIGITS * np.abs(mean)
+    inside = (mean >= low - slack) & (mean <= high + slack)
+    ours = np.array([standard_error(seeds) for seeds in sample.T])
+    theirs = np.where(np.isnan(error), ours, error)
     spread = np.hypot(ours, theirs)
     width = np.divide((high - low) / 2 + slack, spread, out=np.full_like(spread, np.inf), where=spread > 0)
     return float(inside.mean()), float(erf(width / np.sqrt(2)).mean())

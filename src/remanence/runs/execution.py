@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from remanence.agents.learners import AUTO, LEARNERS
 from remanence.core import backend
 from remanence.core.errors import UserError, unknown
+from remanence.core.learners import AUTO, LEARNERS
 
 HERE, RAY = "here", "ray"
 MAX_PROCESSES, MAX_CORES = 1024, 1024

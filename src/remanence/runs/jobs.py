@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
-from remanence.agents.learners import NATIVE, XLA, choose_learner
+from remanence.agents.learners import choose_learner
 from remanence.agents.shares import with_fields
 from remanence.core import backend
 from remanence.core.errors import UserError
+from remanence.core.learners import NATIVE, XLA
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
 from remanence.engine.probes import parts_of_value, together

@@ -11,8 +11,9 @@ import polars as pl
 from rich.console import Console
 
 from remanence.agents.base import NO_NETWORK
-from remanence.agents.learners import AUTO, NoNativeLearner, choose_learner
+from remanence.agents.learners import NoNativeLearner, choose_learner
 from remanence.core.errors import UserError, disk_errors
+from remanence.core.learners import AUTO
 from remanence.metrics import impossible_values
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, load

@@ -15,9 +15,9 @@ import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.agents.learners import XLA
 from remanence.core import backend
 from remanence.core.errors import Stopped, UserError, disk_errors
+from remanence.core.learners import XLA
 from remanence.core.types import Steps
 from remanence.engine.lanes import Batch, Driver, Outcome
 from remanence.results.directory import GroupDirectory

@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tyro.conf import Positional
+
 from remanence.core.errors import UserError, unknown
 
 HELP = ("-h", "--help")
+POSITIONAL = typing.get_args(Positional[str])[1]  # what marks a field that is no option
 KINDS: dict[type, str] = {int: "a whole number", float: "a number", str: "a text", Path: "a path"}
 
 
@@ -26,11 +29,8 @@ class _Option:
     """whether `None` is a value"""
 
 
-def check_command(arguments: Sequence[str], commands: Mapping[str, type], positional: Any) -> None:
-    """Raises a `UserError` for what the parser would refuse.
-
-    Args: commands: the dataclass of each command.  positional: what marks the type of a field that is no option.
-    """
+def check_command(arguments: Sequence[str], commands: Mapping[str, type]) -> None:
+    """Raises a `UserError` for what the parser would refuse. `commands`: the dataclass of each."""
     if any(one in HELP for one in arguments):
         return
     if not arguments or arguments[0].startswith("-"):
@@ -38,7 +38,7 @@ def check_command(arguments: Sequence[str], commands: Mapping[str, type], positi
     command, *tokens = arguments
     if command not in commands:
         raise unknown("command", command, commands)
-    options, places = _fields(commands[command], positional)
+    options, places = _fields(commands[command])
     plain = _check_options(command, tokens, options)
     name, place = next(iter(places.items()), ("", None))
     if place is None or (len(plain) > 1 and not place.many):
@@ -97,18 +97,18 @@ def _is_number(token: str) -> bool:
     return True
 
 
-def _fields(command: type, positional: Any) -> tuple[dict[str, _Option], dict[str, _Option]]:
+def _fields(command: type) -> tuple[dict[str, _Option], dict[str, _Option]]:
     """The options of a command, those of dataclasses inside of it too, and its positional arguments."""
     options: dict[str, _Option] = {}
     places: dict[str, _Option] = {}
     hints = typing.get_type_hints(command, include_extras=True)
     for field in dataclasses.fields(command):
         hint = hints[field.name]
-        is_place = positional in typing.get_args(hint)
+        is_place = POSITIONAL in typing.get_args(hint)
         while typing.get_origin(hint) is typing.Annotated:
             hint = typing.get_args(hint)[0]
         if dataclasses.is_dataclass(hint):
-            options |= _fields(typing.cast(type, hint), positional)[0]
+            options |= _fields(typing.cast(type, hint))[0]
             continue
         many = typing.get_origin(hint) is tuple
         required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

@@ -168,7 +168,9 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
             )
         config = agent or _config(described)
         spaces = _spaces(about.pop("spaces"))
-        name, tasks = str(about.pop("name")), about.pop("tasks")
+        name, tasks = about.pop("name"), about.pop("tasks")
+        if not isinstance(name, str):
+            raise ValueError("name")
         if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
             raise ValueError("tasks")
         built = config.build(spaces.env_spec(tasks))

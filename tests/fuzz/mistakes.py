@@ -189,7 +189,7 @@ def _all_live_calls() -> Iterator[tuple[str, Callable[[], Any]]]:
         "an unknown order": lambda: Switches(set_parameter, [1, 2], order="cylic"),
         "no segments": lambda: Switches(set_parameter, [1, 2], segments=0),
         "zero episodes": lambda: Switches(set_parameter, [1, 2], every=Episodes(0)),
-        "a change that fails": lambda: Switches(lambda *_: 1 / 0, [1, 2], every=5),
+        "a change that fails": lambda: Switches(lambda *_: 1 / 0, [1, 2], every=5),  # type: ignore[arg-type]
     }.items():
         yield label, lambda make=make: quiet("Random", Script, make())
     switches = Switches(on_the_wrapper, [0.0, 1.0], every=5)

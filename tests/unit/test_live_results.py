@@ -251,8 +251,9 @@ def test_latex() -> None:
 
 def test_smoothing_stays_within_a_task() -> None:
     """0, 1, 2 | 3, 4, 5 | 6, 7, 8 with means of two: the first window of a task stands for itself."""
-    layers = RAMP.plot(smooth=2).to_dict()["layer"]
-    points = next(layer["data"]["values"] for layer in layers if layer["mark"]["type"] == "line")
+    drawn = RAMP.plot(smooth=2).to_dict()
+    data = next(layer["data"] for layer in drawn["layer"] if layer["mark"]["type"] == "line")
+    points = data["values"] if "values" in data else drawn["datasets"][data["name"]]
     assert [point["mean"] - 5 for point in points] == [0, 0.5, 1.5, 3, 3.5, 4.5, 6, 6.5, 7.5]
     assert [point["window"] for point in points] == RAMP.ends.tolist()
     line = RAMP.plot(smooth=2, backend="matplotlib").axes[0].lines[0]

@@ -25,7 +25,7 @@ def parsed(words: Sequence[str], commands: Mapping[str, type]) -> Any:
     try:
         with contextlib.redirect_stderr(said):
             return tyro.cli(
-                typing.Union[tuple(Annotated[kind, subcommand(name)] for name, kind in commands.items())],  # noqa: UP007
+                typing.Union[tuple(Annotated[kind, subcommand(name)] for name, kind in commands.items())],  # type: ignore[arg-type]  # noqa: UP007
                 prog="remanence",
                 description="Continual reinforcement learning with permanent and transient value functions.",
                 args=words,

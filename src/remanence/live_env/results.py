@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
@@ -18,9 +18,6 @@ from remanence.results.manifest import read_checked
 from remanence.results.store import POLICIES, Results, load
 from remanence.results.summary import frame, summary_table
 from remanence.results.table import Table, to_pandas
-
-if TYPE_CHECKING:
-    import altair as alt
 
 ALTAIR, MATPLOTLIB = "altair", "matplotlib"
 
@@ -70,9 +67,7 @@ class LiveResults(Results):
         """The summary as a LaTeX table: a row per agent, mean ± half the width of its interval in each column."""
         return self.summary(*metrics, last=last).to_latex()
 
-    def plot(
-        self, metric: str | None = None, smooth: int | None = None, backend: str = ALTAIR
-    ) -> alt.TopLevelMixin | Any:
+    def plot(self, metric: str | None = None, smooth: int | None = None, backend: str = ALTAIR) -> Any:
         """A chart of one metric, by default the first: the mean over seeds, with bands of Student's 90 % interval.
 
         Args:

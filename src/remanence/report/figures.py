@@ -155,12 +155,14 @@ def dash_of(lines: Sequence[Line]) -> alt.StrokeDash:
     return alt.StrokeDash("measure:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend)
 
 
-def published_curves(shared: Mapping[tuple[str, str], Overlap], along: alt.X, clock: np.ndarray) -> alt.Chart:
+def published_curves(
+    shared: Mapping[tuple[str, str], Overlap], along: alt.X, clock: np.ndarray | None = None
+) -> alt.Chart:
     """The authors' curves by (contender, metric): thin, gray and dashed. `clock`: as of `learning_curves`."""
     rows = []
     for (name, metric), one in shared.items():
         means, last = _binned(one.published[None])
-        windows = clock[one.windows[last - 1] - 1]
+        windows = one.windows[last - 1] if clock is None else clock[one.windows[last - 1] - 1]
         rows += [
             {"contender": name, "metric": metric_of(metric).label, "window": int(x), "published": round(float(y), 6)}
             for x, y in zip(windows, means[0], strict=True)

@@ -143,9 +143,9 @@ class Plan:
 
 def _fitting(window: int, segment_length: int) -> int:
     """The window of a run with shorter segments: one that divides a segment, unless that is far shorter than before."""
-    longest = min(window, segment_length)
+    usual = min(window, segment_length)
     dividing = math.gcd(window, segment_length)
-    return dividing if FINER * dividing >= longest else longest
+    return dividing if FINER * dividing >= usual else usual
 
 
 def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:

@@ -63,7 +63,7 @@ def test_the_table_shows_the_setting_that_was_chosen_though_another_wins_more_of
     chosen, shares = best_settings(aucs, "return"), win_shares(aucs, "return")
     assert chosen["A"]["lr"] == 0.1
     found = selection_table(chosen, shares)
-    cells = {column.header: list(column.cells)[0] for column in found.columns}
+    cells = {column.header: next(iter(column.cells)) for column in found.columns}
     assert cells["chosen"] == "lr 0.1"
     assert str(cells["else"]).startswith("lr 0.2 (")
     assert float(str(cells["wins"]).rstrip("%")) == pytest.approx(100 * (1 - 0.75**4), abs=3)

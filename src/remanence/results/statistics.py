@@ -163,9 +163,7 @@ def stratified_interval(
     rng = np.random.default_rng(seed)
     columns = np.arange(tasks)
     drawn = [statistic(scores[rng.integers(runs, size=(runs, tasks)), columns]) for _ in range(resamples)]
-    tail = 50 * (1 - level)
-    low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Estimate(statistic(scores), float(low), float(high))
+    return Estimate(statistic(scores), *_middle(drawn, level))
 
 
 def probability_of_improvement(
@@ -183,9 +181,14 @@ def probability_of_improvement(
         return scores[rng.integers(len(scores), size=scores.shape), columns]
 
     drawn = [_share_above(resampled(left), resampled(right)) for _ in range(resamples)]
+    return Estimate(_share_above(left, right), *_middle(drawn, level))
+
+
+def _middle(drawn: Sequence[float], level: float) -> tuple[float, float]:
+    """The interval with this share of the values, as many left out below as above."""
     tail = 50 * (1 - level)
     low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Estimate(_share_above(left, right), float(low), float(high))
+    return float(low), float(high)
 
 
 def _share_above(left: np.ndarray, right: np.ndarray) -> float:

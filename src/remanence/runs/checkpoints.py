@@ -203,7 +203,7 @@ def _read_by_orbax(place: Path, zero_size: Mapping[str, Any]) -> dict[str, np.nd
         raise UserError(
             f"the checkpoint '{place.parent}' was written by orbax: `pip install orbax-checkpoint`, or start over with --restart"
         ) from missing
-    checkpointer = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+    checkpointer: Any = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
     names = checkpointer.metadata(place.absolute()).item_metadata.tree
     as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
     stored = checkpointer.restore(place.absolute(), restore_args=as_numpy)

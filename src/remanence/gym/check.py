@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError, calling
+from remanence.gym.changes import Witness
 from remanence.gym.contract import checked_reward
 from remanence.gym.factories import EnvFactory
 from remanence.gym.restoring import how_restored
@@ -77,9 +78,11 @@ def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
             schedule.duration - 1,
             0,
         }
+        change = Witness(schedule.change, env, name)
         for time in sorted(times, reverse=True):  # ends at the first value
             value = schedule.value(time)
-            calling(f"changing {name} to {value!r}", schedule.change, env, value)
+            calling(f"changing {name} to {value!r}", change, value)
+        change.warn_if_nothing_changed()
     rng = np.random.default_rng(0)
     _reset(env, name, spaces)
     for _ in range(STEPS):

@@ -152,7 +152,7 @@ def _probe(several_tasks: bool) -> Probe:
 
 def _parameter(schedule: Schedule, window: int) -> dict[str, list[float]]:
     """The parameter at the end of each window, if it is a number."""
-    values = [schedule.value(time) for time in range(window - 1, schedule.duration, window)]
+    values = [schedule.value(end - 1) for end in schedule.stream.ends(window)]
     return {"parameter": values} if all(isinstance(value, int | float | np.number) for value in values) else {}
 
 

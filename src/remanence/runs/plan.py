@@ -21,6 +21,8 @@ from remanence.worlds.base import World
 if TYPE_CHECKING:
     from remanence.gym.spaces import Spaces
 
+FINER = 50  # a shortened run may have windows this much shorter, if they divide a segment
+
 
 @dataclass(frozen=True)
 class Contender:
@@ -91,8 +93,8 @@ class Plan:
         stream = self.stream.shortened(
             segments or self.stream.segments, segment_length or self.stream.segment_length.count
         )
-        window = math.gcd(self.window, stream.segment_length.count)
-        last = stream.segments * stream.segment_length.count // window
+        window = _fitting(self.window, stream.segment_length.count)
+        last = stream.windows(window)
         return dataclasses.replace(
             self,
             stream=stream,
@@ -147,6 +149,13 @@ class Plan:
         old = self.contenders[contender]
         new = dataclasses.replace(old, search={**old.search, name: values})
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
+
+def _fitting(window: int, segment_length: int) -> int:
+    """The window of a run with shorter segments: one that divides a segment, unless that is far shorter than before."""
+    usual = min(window, segment_length)
+    dividing = math.gcd(window, segment_length)
+    return dividing if FINER * dividing >= usual else usual
 
 
 def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:

@@ -134,6 +134,4 @@ class Watcher:
         names: Sequence[str] = [name for name in (*plan.curves, *plan.same_for_all) if name in values] or list(values)
         for number in range(first, last):
             metrics = {name: float(values[name][number]) for name in names}
-            yield Window(
-                lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._ends[number], metrics
-            )
+            yield Window(lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._ends[number], metrics)

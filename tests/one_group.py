@@ -47,7 +47,7 @@ def after(chunks: int) -> Callable[[], int]:
 def go(one: GroupJob, asked_to_stop: Callable[[], int] = lambda: 0) -> list[str]:
     """Lives the work; gives the warnings."""
     warnings: list[str] = []
-    live(one, driver(), asked_to_stop, lambda *_: None, warnings.append)
+    live(one, driver(), asked_to_stop, lambda *_, **__: None, warnings.append)
     return warnings
 
 

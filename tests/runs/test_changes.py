@@ -12,7 +12,7 @@ from fuzz.mistakes import Wind, on_the_wrapper
 from remanence import Drift, Switches
 from remanence.core.errors import UserError
 from remanence.gym.check import check_envs
-from remanence.gym.factories import env_factories
+from remanence.gym.factories import EnvFactory, named_makers
 
 
 def wrapped() -> gymnasium.Env:
@@ -20,7 +20,7 @@ def wrapped() -> gymnasium.Env:
 
 
 def check(change: Any, make: Any = wrapped, stream: Any = None) -> None:
-    factories = env_factories(make, None)
+    factories = {name: EnvFactory(one, None) for name, one in named_makers(make).items()}
     stream = stream or Switches(change, [1.0, 2.0, 3.0], every=5)
     check_envs(list(factories.values()), stream.schedule(list(factories)))
 

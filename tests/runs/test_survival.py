@@ -176,7 +176,7 @@ def test_show_tells_of_a_run_under_way(tmp_path: Path, capsys: pytest.CaptureFix
     looked = make_driver(smoke, lanes[0].config)
     looked.rounds_per_chunk = 10
     with pytest.raises(Stopped):
-        live(one, looked, after(4), lambda *_: None, pytest.fail)
+        live(one, looked, after(4), lambda *_, **__: None, pytest.fail)
     GroupDirectory(path / "groups" / "0001").make()
     capsys.readouterr()
     assert main(["show", str(path)]) == 0

@@ -74,7 +74,7 @@ def parsed(command: str) -> dict[str, Any]:
     run = tyro.cli(Run, args=words[2:])
     plan = get(run.name).plan(str(run.preset))
     for change in run.set:
-        plan = plan.override(*parse_change(change))
+        plan = plan.override(*parse_change(change, plan))
     plan = plan.select(run.contenders) if run.contenders else plan
     plan = plan.shortened(run.segments, run.segment_length, run.steps)
     return run_of(plan, run.seeds or plan.seeds).description

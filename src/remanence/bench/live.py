@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 import gymnasium
-import jax
 import numpy as np
 
 from remanence.agents.base import hypers_of
@@ -21,18 +20,12 @@ from remanence.agents.configs import DQN
 from remanence.agents.learners import choose_learner
 from remanence.bench.measure import Lap, LifeRate, Report, Row, race
 from remanence.bench.peers import stable_baselines
-from remanence.core.types import EnvSpec
 from remanence.engine.batch import Batch
-from remanence.engine.lanes import Driver
-from remanence.engine.life import LifeConfig
-from remanence.engine.probes import episode_curves, magnitudes, parts_of_value, together
-from remanence.gym.factories import env_factories
-from remanence.gym.hosted import GymnasiumWorld, env_pool, register_pool
-from remanence.gym.pool import EnvPool
-from remanence.gym.spaces import read_spaces
-from remanence.streams import Stationary
+from remanence.live_env.plan import live_plan
+from remanence.runs.jobs import make_driver
+from remanence.runs.plan import Contender
 
-DISCOUNT, WINDOW, ROUND = 0.99, 1000, 20
+DISCOUNT, WINDOW = 0.99, 1000
 LIFE = 4_000_000  # steps: no life ends while it is timed
 
 
@@ -126,19 +119,13 @@ def _measured(name: str, case: Case, sizes: Sizes, against: str | None) -> tuple
 @contextlib.contextmanager
 def _life(case: Case, seeds: int, steps: int) -> Iterator[tuple[Callable[[], Lap], str]]:
     """Laps of a life as `live` makes it, with what it records; and its learner."""
-    schedule = Stationary(LIFE).schedule(["environment"])
-    env = case.make()
-    spaces = read_spaces(env.observation_space, env.action_space)
-    spec: EnvSpec = spaces.env_spec(1, DISCOUNT)
-    chosen = choose_learner(case.config.build(spec))
-    with env_pool() as number:
-        pool = EnvPool(list(env_factories(case.make, None).values()), schedule, spaces, DISCOUNT)
-        register_pool(number, pool)
-        world = GymnasiumWorld(number, spaces.actions, spec.obs, DISCOUNT)
-        probe = together(episode_curves, parts_of_value(chosen.agent, DISCOUNT), magnitudes(chosen.agent, 1))
-        life = LifeConfig(chosen.agent, world, schedule.stream, probe, window=WINDOW, watch_parts=True)
-        devices = max(n for n in range(1, len(jax.devices()) + 1) if seeds % n == 0)
-        driver = Driver(life, ROUND, rounds_per_chunk=max(steps // seeds // ROUND, 1), devices=devices)
+    plan = live_plan(
+        {"DQN": Contender(case.config)}, case.make, LIFE, seeds, WINDOW, DISCOUNT, None, lasting=False
+    ).plan
+    learner = choose_learner(case.config.build(plan.spec)).learner
+    driver = make_driver(plan, case.config, learner, lanes=seeds)
+    driver.rounds_per_chunk = max(steps // seeds // driver.round_steps, 1)
+    with plan.world.opened():
         batch = Batch(driver, [hypers_of(case.config)] * seeds, range(seeds))
 
         def play() -> Lap:
@@ -146,8 +133,7 @@ def _life(case: Case, seeds: int, steps: int) -> Iterator[tuple[Callable[[], Lap
             batch.advance()
             return Lap(batch.progress.steps - before, np.zeros(1))
 
-        yield play, chosen.learner
-        pool.close()
+        yield play, learner
 
 
 def _rows(rates: dict[Any, LifeRate], against: str | None) -> Iterator[Row]:

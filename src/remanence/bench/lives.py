@@ -95,7 +95,7 @@ class Lives:
         config = plan.contenders[name].config
         self.driver = make_driver(plan, config, learner)
         self.lanes = self.driver.mesh.size * (1 if learner == NATIVE else sizes.lanes_per_core)
-        self.rounds = -(-sizes.chunk // (self.lanes * plan.round_steps))
+        self.rounds = -(-sizes.chunk // (self.lanes * self.driver.round_steps))
         column = partial(np.full, self.lanes, dtype=np.float32)
         self.hypers = self.driver.shard(jax.tree.map(column, hypers_of(config)))
         self.carry = self.driver.init_rows(self.hypers, self.driver.shard(np.arange(self.lanes, dtype=np.uint32)))

@@ -95,7 +95,7 @@ class TorchLife:
             values = self.q(x)
             if self.permanent is not None:
                 values = values + (permanent := self.permanent(x))
-        explores = self.rng.random() < self.config.epsilon
+        explores = self.rng.random() < float(self.config.epsilon)  # type: ignore[arg-type]
         action = int(self.rng.integers(self.actions_count)) if explores else int(values.argmax())
         if self.permanent is not None:
             visit = self.steps % len(self.visits)

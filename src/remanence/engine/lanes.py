@@ -44,6 +44,7 @@ class Driver:
         """`devices`: how many devices share the lanes; default: all. The number of rows is a multiple of it."""
         config.check()
         self.config = config
+        self.round_steps = round_steps
         self.rounds_per_chunk = rounds_per_chunk
         self.rounds_per_break = rounds_per_break
         self.mesh = Mesh(np.array(jax.devices()[:devices]), (LANES,))

@@ -190,25 +190,10 @@ def _write_arrays(place: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, An
 
 def _read_arrays(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
     if "arrays" not in manifest:
-        return _read_by_orbax(place, manifest["zero_size"])
+        raise UserError(f"the checkpoint '{place.parent}' is of an older version: start over with --restart")
     found = {}
     with (place / ARRAYS).open("rb") as file:
         for name, (end, shape, dtype) in manifest["arrays"].items():
             content = pl.read_ipc(io.BytesIO(file.read(end - file.tell())))["bytes"]
             found[name] = content.to_numpy().view(dtype).reshape(shape)
     return found
-
-
-def _read_by_orbax(place: Path, zero_size: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """A checkpoint from before November 2026. Orbax could not store arrays without elements: they are in the manifest."""
-    try:
-        import orbax.checkpoint as ocp
-    except ImportError as missing:
-        raise UserError(
-            f"the checkpoint '{place.parent}' was written by orbax: `pip install orbax-checkpoint`, or start over with --restart"
-        ) from missing
-    checkpointer: Any = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
-    names = checkpointer.metadata(place.absolute()).item_metadata.tree
-    as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
-    stored = checkpointer.restore(place.absolute(), restore_args=as_numpy)
-    return stored | {name: np.zeros(shape, kind) for name, (shape, kind) in zero_size.items()}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
@@ -73,7 +74,7 @@ def _sound(lane: Lane, outcome: Outcome, plan: Plan) -> bool:
     if outcome.notes.failure or not all(np.isfinite(leaf).all() for leaf in weights):
         return False
     curves = outcome.record["curves"]
-    reward = float(lane.config.build(plan.spec).learned_reward(np.float32(outcome.notes.largest_reward)))
+    reward = float(lane.config.build(plan.spec).learned_reward(jnp.float32(outcome.notes.largest_reward)))
     absurd = MARGIN * largest_value(reward, plan.world.discount, int(outcome.steps))
     return bool((curves["largest_value"] <= absurd + MARGIN * curves["largest_input"]).all())
 

@@ -35,7 +35,7 @@ MODULES: dict[str, tuple[tuple[str, ...], int]] = {
     "agents/replay.py": (("replay",), 8),
     "agents/visits.py": (("linear", "pt", "shares"), 4),
     "results/statistics.py": (("statistics", "verdicts"), 10),
-    "results/claims.py": (("verdicts", "statements"), 8),
+    "results/claims.py": (("verdicts", "results"), 8),
     "results/continual.py": (("continual",), 8),
     "results/gains.py": (("gains",), 5),
     "results/summary.py": (("results",), 6),
@@ -79,8 +79,8 @@ def skipped(tree: ast.AST) -> set[int]:
     for node in ast.walk(tree):
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
         parts += getattr(node, "decorator_list", [])
-        is_alias = isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript)  # X = Callable[…]
-        parts += [node.value] if is_alias else []
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):  # X = Callable[…]
+            parts.append(node.value)
         found |= {id(one) for part in parts if part is not None for one in ast.walk(part)}
     return found
 
@@ -106,7 +106,7 @@ def change(node: Any) -> str:
             elif isinstance(node.func, ast.Attribute):
                 node.func.attr = _NAMES[name]
             else:
-                node.func.id = _NAMES[name]
+                node.func = ast.Name(_NAMES[name], ast.Load())
         case _:
             return ""
     return ast.unparse(node)
@@ -154,7 +154,10 @@ def survives(module: str, source: str, tests: list[str]) -> bool:
         name = "remanence." + module.removesuffix(".py").replace("/", ".")
         sys.meta_path.insert(0, Changed(name, source))
         import pytest
+        from hypothesis import settings
 
+        settings.register_profile("mutants", deadline=None, max_examples=40, derandomize=True)
+        settings.load_profile("mutants")
         # Without conftest.py, unless a test imports it: it starts jax, which takes longer than most of these tests.
         os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--noconftest", *tests])))
     _, status = os.waitpid(child, 0)
@@ -162,7 +165,7 @@ def survives(module: str, source: str, tests: list[str]) -> bool:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     options.add_argument("--module", nargs="*", choices=MODULES, default=list(MODULES))
     options.add_argument("--share", type=float, default=1.0, help="of the default number of mutants")
     options.add_argument("--seed", type=int, default=0)

@@ -12,8 +12,9 @@ import polars as pl
 import pytest
 import tyro
 
-from remanence import cli
 from remanence.agents.networks import Dense
+from remanence.cli.options import parse_change
+from remanence.cli.run import Run
 from remanence.core.describe import parse, to_json, typed
 from remanence.experiments import REGISTRY, get
 from remanence.report.page import marked
@@ -70,10 +71,10 @@ def parsed(command: str) -> dict[str, Any]:
     """What a command asks for, as `remanence run` reads it."""
     words = shlex.split(command)
     assert words[:2] == ["remanence", "run"]
-    run = tyro.cli(cli.Run, args=words[2:])
+    run = tyro.cli(Run, args=words[2:])
     plan = get(run.name).plan(str(run.preset))
     for change in run.set:
-        plan = plan.override(*cli._parse_change(change))
+        plan = plan.override(*parse_change(change))
     plan = plan.select(run.contenders) if run.contenders else plan
     plan = plan.shortened(run.segments, run.segment_length, run.steps)
     return run_of(plan, run.seeds or plan.seeds).description

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.results.continual import of_run
 from remanence.results.published import Overlap, Published, overlaps, trailing_mean
 from remanence.results.statistics import UNBOUNDED
@@ -106,7 +107,7 @@ def learning_curves(
     by_agent = alt.Color("contender:N", scale=colour_scale(names), legend=_legend("agent"))
     along = alt.X("window:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
     up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=True))
-    base = alt.Chart(alt.Data(values=rows.to_dicts()))
+    base = alt.Chart(inline(rows.to_dicts()))
     band = base.mark_area(opacity=0.2).encode(
         x=along, y=alt.Y("low:Q", title=y), y2="high:Q", color=by_agent, detail="measure:N"
     )
@@ -125,7 +126,7 @@ def learning_curves(
         ],
     )
     rules = (
-        alt.Chart(alt.Data(values=[{"window": window * per_window} for window in results.switches]))
+        alt.Chart(inline([{"window": window * per_window} for window in results.switches]))
         .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
         .encode(x="window:Q")
     )
@@ -166,7 +167,7 @@ def published_curves(shared: Mapping[tuple[str, str], Overlap], along: alt.X, pe
         alt.Tooltip("published:Q", format=".4f"),
     ]
     return (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(inline(rows))
         .mark_line(strokeWidth=0.9, strokeDash=[5, 2], color=PUBLISHED_COLOUR)
         .encode(x=along, y="published:Q", detail=["contender:N", "metric:N"], tooltip=tooltip)
     )
@@ -205,7 +206,7 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
         points = [row for row in rows if row["measure"] == what]
         if not points:
             continue
-        base = alt.Chart(alt.Data(values=points)).encode(
+        base = alt.Chart(inline(points)).encode(
             y=alt.Y(
                 "agent:N", title=None, scale=alt.Scale(domain=names), axis=alt.Axis(labels=not panels, ticks=False)
             ),

@@ -76,7 +76,7 @@ class Results:
         sizes = (math.prod(len(values) for values in search.values()) for search in self.description["sweep"].values())
         return len(self.lanes) == len(self.seeds) * sum(sizes)
 
-    @property
+    @cached_property
     def metrics(self) -> list[str]:
         return self.curves["metric"].unique(maintain_order=True).to_list() if len(self.curves) else []
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import altair as alt
 
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands
 from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
@@ -42,7 +43,7 @@ def diameter_panels(results: Results, places: Mapping[str, tuple[str, float, int
     )
     panels, label = [], metric_of(metric).label
     for diameter in sorted({row["diameter"] for row in rows}):
-        base = alt.Chart(alt.Data(values=[row for row in rows if row["diameter"] == diameter])).encode(
+        base = alt.Chart(inline([row for row in rows if row["diameter"] == diameter])).encode(
             x=alt.X(
                 "switches:Q",
                 title="tasks seen before",

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import altair as alt
 
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.results.gains import Gain
 
 PARTS = {
@@ -27,7 +28,7 @@ def gains_chart(gains: Sequence[Gain]) -> alt.TopLevelMixin:
     agents = [one.agent for one in gains]
     panels = []
     for part, label in PARTS.items():
-        base = alt.Chart(alt.Data(values=[row for row in rows if row["part"] == part])).encode(
+        base = alt.Chart(inline([row for row in rows if row["part"] == part])).encode(
             y=alt.Y(
                 "agent:N",
                 title=None,
@@ -42,7 +43,7 @@ def gains_chart(gains: Sequence[Gain]) -> alt.TopLevelMixin:
         point = base.mark_point(filled=True, size=50).encode(
             x="mean:Q", tooltip=["agent:N", alt.Tooltip("mean:Q", format=".4f")]
         )
-        zero = alt.Chart(alt.Data(values=[{"zero": 0}])).mark_rule(strokeDash=[3, 3], opacity=0.6).encode(x="zero:Q")
+        zero = alt.Chart(inline([{"zero": 0}])).mark_rule(strokeDash=[3, 3], opacity=0.6).encode(x="zero:Q")
         panels.append((zero + interval + point).properties(width=250, height=max(40, 17 * len(agents))))
     seeds = gains[0].seeds
     title = alt.TitleParams(

@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 
 from remanence.metrics import metric
+from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands
 from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
@@ -54,7 +55,7 @@ def returns_per_game(results: Results, games: Sequence[str], game: str) -> alt.T
     )
     whiskers = base.mark_rule(strokeWidth=1.5).encode(x="low:Q", x2="high:Q")
     return (
-        alt.layer(bars, whiskers, data=alt.Data(values=rows))
+        alt.layer(bars, whiskers, data=inline(rows))
         .properties(width=190, height=22 * max(len(names), 1))
         .facet(column=alt.Column("game:N", title=None))
         .resolve_scale(x="independent")

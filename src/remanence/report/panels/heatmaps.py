@@ -6,6 +6,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.report.data import inline
 from remanence.results.store import Results
 
 CELL = 26
@@ -17,7 +18,7 @@ def lattice(values: pl.DataFrame, title: str, numbers: bool) -> alt.TopLevelMixi
     cells = len(values["x"].unique())
     side = CELL * cells if numbers else 11 * cells
     digits = pl.col("x").round(3), pl.col("y").round(3), pl.col("value").round(4)
-    base = alt.Chart(alt.Data(values=values.with_columns(*digits).to_dicts())).encode(
+    base = alt.Chart(inline(values.with_columns(*digits).to_dicts())).encode(
         x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None, sort="descending")
     )
     tooltip = [alt.Tooltip("x:O"), alt.Tooltip("y:O"), alt.Tooltip("value:Q", format=".3f")]
@@ -97,7 +98,7 @@ def _strip(
         value=pl.col("value").round(3),
         when=pl.col("window").replace_strict(labels),
     ).drop("point", "window")
-    base = alt.Chart(alt.Data(values=table.to_dicts())).encode(x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None))
+    base = alt.Chart(inline(table.to_dicts())).encode(x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None))
     squares = base.mark_rect().encode(
         color=alt.Color("value:Q", scale=scale, title=name, legend=alt.Legend(gradientLength=70)),
         tooltip=[alt.Tooltip("when:N"), alt.Tooltip("value:Q", format=".3f")],

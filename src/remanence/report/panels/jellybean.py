@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from remanence.metrics import NOT_NEGATIVE
+from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands
 from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
@@ -36,7 +37,7 @@ def items_per_task(results: Results, prefix: str) -> alt.TopLevelMixin:
     shades = alt.Color("agent:N", scale=colour_scale(names), title="agent")
     panels = []
     for kind in kinds:
-        base = alt.Chart(alt.Data(values=[row for row in rows if row["kind"] == kind])).encode(
+        base = alt.Chart(inline([row for row in rows if row["kind"] == kind])).encode(
             x=alt.X("task:O", title="task", axis=alt.Axis(labelAngle=0)), xOffset=alt.XOffset("agent:N", sort=names)
         )
         bars = base.mark_bar().encode(
@@ -59,25 +60,23 @@ def world_scene(walk: Walk) -> alt.TopLevelMixin:
     names = list(walk.kinds)
     pixels = 420 / side
     squares = (
-        alt.Chart(alt.Data(values=list(walk.items)))
+        alt.Chart(inline(list(walk.items)))
         .mark_square(size=pixels**2, opacity=1)
         .encode(x=along, y=up, color=alt.Color("kind:N", title="item", scale=alt.Scale(domain=names, range=names)))
     )
     way = (
-        alt.Chart(alt.Data(values=list(walk.path)))
+        alt.Chart(inline(list(walk.path)))
         .mark_line(color="#999999", strokeWidth=1.5)
         .encode(x=along, y=up, order="step:Q")
     )
     seen, reach = walk.vision_range + 0.5, {"x": 0, "y": 0}
     window = (
-        alt.Chart(alt.Data(values=[{"x": -seen, "x2": seen, "y": -seen, "y2": seen}]))
+        alt.Chart(inline([{"x": -seen, "x2": seen, "y": -seen, "y2": seen}]))
         .mark_rect(fillOpacity=0, stroke="black", strokeWidth=1.5)
         .encode(x=along, x2="x2:Q", y=up, y2="y2:Q")
     )
     agent = (
-        alt.Chart(alt.Data(values=[reach]))
-        .mark_point(shape="cross", color="black", filled=True, size=70)
-        .encode(x=along, y=up)
+        alt.Chart(inline([reach])).mark_point(shape="cross", color="black", filled=True, size=70).encode(x=along, y=up)
     )
     title = alt.TitleParams(
         f"Jelly Bean World, seed {walk.seed}",
@@ -118,7 +117,7 @@ def value_fields(results: Results, contender: str) -> dict[str, alt.TopLevelMixi
         shown = [row for row in rows if row["part"] == part]
         top = max(abs(row["value"]) for row in shown) or 1.0
         squares = (
-            alt.Chart(alt.Data(values=shown))
+            alt.Chart(inline(shown))
             .mark_rect()
             .encode(
                 x=alt.X("x:O", axis=None),

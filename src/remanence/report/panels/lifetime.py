@@ -9,6 +9,7 @@ import numpy as np
 
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.results.collapse import Cell, collapse
 from remanence.results.statistics import band as student_band
 
@@ -29,7 +30,7 @@ def lifetime_panel(
     x = alt.X("lifetime:Q", title="transient lifetime τ = −k / ln λ, in episodes", scale=alt.Scale(type="log"))
     label = f"mean {metric_of(metric).label}"
     y = alt.Y("mean:Q", title=label, scale=alt.Scale(zero=False))
-    base = alt.Chart(alt.Data(values=rows)).encode(
+    base = alt.Chart(inline(rows)).encode(
         x=x,
         color=alt.Color(
             "k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes", symbolOpacity=1)
@@ -41,7 +42,7 @@ def lifetime_panel(
         alt.Tooltip("lifetime:Q", format=".3g"),
         "mean:Q",
     ]
-    line = alt.Chart(alt.Data(values=curve)).mark_line(color="black", strokeWidth=1.2).encode(x=x, y=y)
+    line = alt.Chart(inline(curve)).mark_line(color="black", strokeWidth=1.2).encode(x=x, y=y)
     bars = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=label), y2="high:Q")
     points = base.mark_point(filled=True, size=55, opacity=1).encode(y=y, tooltip=tooltip)
     marks = (_lifetime_mark(task, "a task"), _lifetime_mark(task / 3, "a third"), _level_mark(learner[1], learner[0]))
@@ -55,14 +56,14 @@ def lifetime_panel(
 
 def _lifetime_mark(value: float, text: str) -> tuple[alt.Chart, alt.Chart]:
     """A dashed upright rule, and its name."""
-    data = alt.Chart(alt.Data(values=[{"value": value, "text": text}])).encode(x="value:Q")
+    data = alt.Chart(inline([{"value": value, "text": text}])).encode(x="value:Q")
     name = data.mark_text(align="left", dx=4).encode(y=alt.value(8), text="text:N")
     return data.mark_rule(strokeDash=[3, 3], opacity=0.7), name
 
 
 def _level_mark(value: float, text: str) -> tuple[alt.Chart, alt.Chart]:
     """A dashed level rule, and its name."""
-    data = alt.Chart(alt.Data(values=[{"value": value, "text": text}])).encode(y="value:Q")
+    data = alt.Chart(inline([{"value": value, "text": text}])).encode(y="value:Q")
     name = data.mark_text(align="left", dx=4, dy=-6).encode(x=alt.value(0), text="text:N")
     return data.mark_rule(strokeDash=[3, 3], opacity=0.7), name
 
@@ -79,13 +80,13 @@ def best_lifetimes(rows: Sequence[tuple[str, int, float]]) -> alt.TopLevelMixin:
     scale = alt.Scale(type="log", nice=False, padding=12)
     x = alt.X("length:Q", title="rounds per task", scale=scale)
     y = alt.Y("lifetime:Q", title="best transient lifetime τ, in rounds", scale=scale)
-    guide = alt.Chart(alt.Data(values=guides)).mark_line(strokeDash=[3, 3], color="#666666", strokeWidth=1)
-    names = alt.Chart(alt.Data(values=guides)).transform_filter(f"datum.length == {lengths[1]}")
+    guide = alt.Chart(inline(guides)).mark_line(strokeDash=[3, 3], color="#666666", strokeWidth=1)
+    names = alt.Chart(inline(guides)).transform_filter(f"datum.length == {lengths[1]}")
     label = names.mark_text(
         align="right", dx=-6, dy=alt.expr("datum.lifetime < datum.length ? 20 : -12"), color="#666666"
     ).encode(x=x, y=y, text="share:N")
     points = (
-        alt.Chart(alt.Data(values=table))
+        alt.Chart(inline(table))
         .mark_line(point=True)
         .encode(x=x, y=y, color=alt.Color("process:N", title=None), tooltip=["process:N", "length:Q", "lifetime:Q"])
     )

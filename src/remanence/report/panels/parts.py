@@ -7,6 +7,7 @@ from dataclasses import replace
 import altair as alt
 import polars as pl
 
+from remanence.report.data import inline
 from remanence.report.figures import Line, learning_curves, spoken_ticks
 from remanence.results.store import Results
 
@@ -29,7 +30,7 @@ def parts_panel(results: Results, smooth: int = 1) -> alt.TopLevelMixin | None:
         assert isinstance(chart, alt.LayerChart)
         return chart
 
-    bound = alt.Chart(alt.Data(values=[{"most": 1.0}])).mark_rule(color="#333333", strokeWidth=0.8).encode(y="most:Q")
+    bound = alt.Chart(inline([{"most": 1.0}])).mark_rule(color="#333333", strokeWidth=0.8).encode(y="most:Q")
     return alt.vconcat(
         panel(SIZES, "Size of both parts", "mean |value|, visited states"),
         panel(SHARES, "What a consolidation does with V^T", "share of V^T"),

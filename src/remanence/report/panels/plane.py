@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands
 from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
@@ -20,7 +21,7 @@ Cells = Mapping[str, tuple[int, float]]  # contender -> (k, λ)
 def plane_lines(results: Results, cells: Cells, baseline: str, metric: str) -> alt.TopLevelMixin:
     """Mean performance against λ, one line per k, and the baseline as a dotted line (the paper's style)."""
     rows = _cell_rows(results, cells, metric)
-    base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
+    base = alt.Chart(inline(rows.to_dicts())).encode(
         x=alt.X("decay:Q", title="λ", axis=alt.Axis(values=sorted({decay for _, decay in cells.values()}), grid=False)),
         color=alt.Color(
             "k:O", scale=alt.Scale(scheme="viridis"), legend=alt.Legend(title="k, in episodes", symbolOpacity=1)
@@ -34,7 +35,7 @@ def plane_lines(results: Results, cells: Cells, baseline: str, metric: str) -> a
     reference = auc(results, baseline, metric).mean() if baseline in results.contenders else None
     layers = [band, line]
     if reference is not None:
-        line = alt.Chart(alt.Data(values=[{"mean": float(reference), "label": f"{baseline}-learning"}]))
+        line = alt.Chart(inline([{"mean": float(reference), "label": f"{baseline}-learning"}]))
         layers.append(line.mark_rule(strokeDash=[3, 3], color="black", strokeWidth=1.5).encode(y="mean:Q"))
         layers.append(
             line.mark_text(align="left", baseline="bottom", dx=4, dy=-2).encode(
@@ -53,7 +54,7 @@ def plane_heatmap(results: Results, cells: Cells, baseline: str, metric: str) ->
     reference = float(auc(results, baseline, metric).mean())
     rows = _cell_rows(results, cells, metric).with_columns(gain=(pl.col("mean") - reference).round(5))
     limit = float(rows["gain"].abs().max() or 1.0)  # type: ignore[arg-type]
-    base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
+    base = alt.Chart(inline(rows.to_dicts())).encode(
         x=alt.X("decay:O", title="λ", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("k:O", title="k, in episodes", sort="ascending"),
     )
@@ -119,7 +120,7 @@ def cell_curves(results: Results, cells: Cells, baseline: str, metric: str, bin_
     )
     order = [f"k = {k}" for k in sorted({k for k, _ in cells.values()})]
     return (
-        alt.layer(rules, line, data=alt.Data(values=rows))
+        alt.layer(rules, line, data=inline(rows))
         .properties(width=140, height=80)
         .facet(row=alt.Row("k:N", sort=order, title=None), column=alt.Column("decay:N", title=None), spacing=10)
         .properties(title=title)

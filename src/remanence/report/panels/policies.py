@@ -8,6 +8,7 @@ import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.report.data import inline
 from remanence.results.store import Results
 
 ARROWS = np.array(["↑", "↓", "←", "→"])
@@ -52,7 +53,7 @@ def _strip(
     results: Results, grid: Grid, contender: str, part: str, name: str, labels: dict[int, str], heading: bool
 ) -> alt.FacetChart:
     table = _best_actions(results, grid, contender, part, labels)
-    base = alt.Chart(alt.Data(values=table.to_dicts())).encode(
+    base = alt.Chart(inline(table.to_dicts())).encode(
         x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None, sort="descending")
     )
     scale = alt.Scale(scheme="redblue", domain=[-1, 1], domainMid=0)

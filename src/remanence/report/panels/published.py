@@ -8,6 +8,7 @@ import altair as alt
 import polars as pl
 
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.report.figures import (
     Line,
     about_published,
@@ -47,7 +48,7 @@ def beside_published(
         below = x if name == names[-1] else None
         along = alt.X("window:Q", title=below, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
         rows = pl.concat(band_rows(results, name, line, smooth) for line in lines)
-        base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(x=along, detail="measure:N")
+        base = alt.Chart(inline(rows.to_dicts())).encode(x=along, detail="measure:N")
         band = base.mark_area(opacity=0.3, color=shades[name]).encode(y=alt.Y("low:Q", title=label), y2="high:Q")
         curve = base.mark_line(strokeWidth=1.2, color=shades[name]).encode(y="mean:Q", strokeDash=dash_of(lines))
         of_name = {pair: one for pair, one in shared.items() if pair[0] == name}

@@ -7,6 +7,7 @@ import numpy as np
 
 from remanence.core.errors import UserError, unknown
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.report.figures import Line, learning_curves, spoken_ticks
 from remanence.report.page import styled
 from remanence.results.store import Results
@@ -48,7 +49,7 @@ def _parameter(results: Results, per_window: int, unit: str) -> alt.Chart:
     rows = [{"window": (int(i) + 1) * per_window, "value": float(values[i])} for i in shown]
     name = results.description["stream"].get(PARAMETER) or metric_of(PARAMETER).label
     return (
-        alt.Chart(alt.Data(values=rows), width=WIDTH, height=60)
+        alt.Chart(inline(rows), width=WIDTH, height=60)
         .mark_line(color="#333333", strokeWidth=1.2, interpolate="step-before" if results.switches else "linear")
         .encode(
             x=alt.X("window:Q", title=unit, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False)),

@@ -9,6 +9,7 @@ import polars as pl
 
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
+from remanence.report.data import inline
 from remanence.report.figures import colour_scale, colours, seeds_and_bands
 from remanence.results.statistics import band as student_band
 from remanence.results.store import Results
@@ -104,7 +105,7 @@ def _panel(
         scale=alt.Scale(scheme="viridis"),
         legend=alt.Legend(labelExpr="toString(datum.value)"),
     )
-    base = alt.Chart(alt.Data(values=rows.to_dicts())).encode(
+    base = alt.Chart(inline(rows.to_dicts())).encode(
         x=alt.X(
             "lr:Q",
             title="step size of the transient part" if of_pt else "step size",
@@ -147,7 +148,7 @@ def against_paper(
     largest = max((max(row["ours"], row["paper"]) for row in rows), default=1.0)
     scale = alt.Scale(domain=[min([0.0, *(row["ours"] for row in rows)]), largest], nice=True)
     points = (
-        alt.Chart(alt.Data(values=rows))
+        alt.Chart(inline(rows))
         .mark_point(filled=True, size=50, opacity=0.8)
         .encode(
             x=alt.X("paper:Q", title=f"{label}, in the paper", scale=scale),
@@ -157,7 +158,7 @@ def against_paper(
         )
     )
     diagonal = (
-        alt.Chart(alt.Data(values=[{"a": 0.0}, {"a": largest}]))
+        alt.Chart(inline([{"a": 0.0}, {"a": largest}]))
         .mark_line(color="#999999", strokeDash=[4, 4])
         .encode(x="a:Q", y="a:Q")
     )

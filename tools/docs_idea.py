@@ -13,7 +13,7 @@ TASKS = (3.0, 1.6)  # the state's value in tasks A and B
 SEGMENTS, STEPS = 6, 30
 TRANSIENT_STEP, ABSORBED = 0.12, 0.3
 LEFT, WIDTH, SCALE = 126, 560, 26.0
-ROWS = {"value": 128.0, "permanent": 236.0, "transient": 318.0}  # where zero is
+ROWS = {"value": 128.0, "permanent": 226.0, "transient": 334.0}  # where zero is
 CAPTIONS = {
     "value": ("value", "= the sum of both"),
     "permanent": ("permanent", "learns at switches"),
@@ -38,7 +38,6 @@ def curves() -> dict[str, Curve]:
             transient += TRANSIENT_STEP * (TASKS[segment % 2] - permanent - transient)
         record((segment + 1) * STEPS)
         permanent, transient = permanent + ABSORBED * transient, 0.0
-        record((segment + 1) * STEPS)
     return found
 
 
@@ -53,13 +52,13 @@ def path(curve: Curve, zero: float, kind: str) -> str:
 
 def drawing() -> str:
     parts = [
-        '<svg viewBox="0 0 720 372" role="img" aria-label="The value is the sum of a permanent part, which changes a little at '
+        '<svg viewBox="0 0 720 384" role="img" aria-label="The value is the sum of a permanent part, which changes a little at '
         'every task switch, and a transient part, which learns at every step and is reset at every switch">'
     ]
     for segment in range(SEGMENTS):
         left, right = across(segment * STEPS), across((segment + 1) * STEPS)
         task = "AB"[segment % 2]
-        parts.append(f'<rect x="{left:.1f}" y="24" width="{right - left:.1f}" height="314" class="task-{task.lower()}"/>')
+        parts.append(f'<rect x="{left:.1f}" y="24" width="{right - left:.1f}" height="330" class="task-{task.lower()}"/>')
         parts.append(f'<text x="{(left + right) / 2:.1f}" y="18" class="small">task {task}</text>')
         height = ROWS["value"] - SCALE * TASKS[segment % 2]
         parts.append(f'<path d="M{left:.1f} {height:.1f}H{right:.1f}" class="line slow"/>')
@@ -72,8 +71,8 @@ def drawing() -> str:
     switch = across(2 * STEPS)
     parts += [
         f'<text x="{switch + 6:.1f}" y="{ROWS["permanent"] + 15}" class="tiny left">consolidation: it takes over a share</text>',
-        f'<text x="{switch + 6:.1f}" y="{ROWS["transient"] + 34}" class="tiny left">decay: here to zero</text>',
-        f'<text x="{across(SEGMENTS * STEPS):.1f}" y="364" class="tiny start">time, one task after the other; dashed: the true value</text>',
+        f'<text x="{switch + 6:.1f}" y="{ROWS["transient"] - 44}" class="tiny left">decay: here to zero</text>',
+        f'<text x="{across(SEGMENTS * STEPS):.1f}" y="376" class="tiny start">time, one task after the other; dashed: the true value</text>',
         "</svg>",
     ]
     return "\n".join(parts)

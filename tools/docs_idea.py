@@ -58,7 +58,9 @@ def drawing() -> str:
     for segment in range(SEGMENTS):
         left, right = across(segment * STEPS), across((segment + 1) * STEPS)
         task = "AB"[segment % 2]
-        parts.append(f'<rect x="{left:.1f}" y="24" width="{right - left:.1f}" height="330" class="task-{task.lower()}"/>')
+        parts.append(
+            f'<rect x="{left:.1f}" y="24" width="{right - left:.1f}" height="330" class="task-{task.lower()}"/>'
+        )
         parts.append(f'<text x="{(left + right) / 2:.1f}" y="18" class="small">task {task}</text>')
         height = ROWS["value"] - SCALE * TASKS[segment % 2]
         parts.append(f'<path d="M{left:.1f} {height:.1f}H{right:.1f}" class="line slow"/>')
@@ -71,8 +73,8 @@ def drawing() -> str:
     switch = across(2 * STEPS)
     parts += [
         f'<text x="{switch + 6:.1f}" y="{ROWS["permanent"] + 15}" class="tiny left">consolidation: it takes over a share</text>',
-        f'<text x="{switch + 6:.1f}" y="{ROWS["transient"] - 44}" class="tiny left">decay: here to zero</text>',
-        f'<text x="{across(SEGMENTS * STEPS):.1f}" y="376" class="tiny start">time, one task after the other; dashed: the true value</text>',
+        f'<text x="{switch + 6:.1f}" y="{ROWS["transient"] + 15}" class="tiny left">decay: here to zero</text>',
+        f'<text x="{across(SEGMENTS * STEPS):.1f}" y="376" class="tiny start">time; dashed: the true value of each task</text>',
         "</svg>",
     ]
     return "\n".join(parts)

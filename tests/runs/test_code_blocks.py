@@ -44,7 +44,9 @@ def shorter(stream: Any) -> Any:
         case Switches(every=every, segments=segments, order=order):
             few = Episodes(min(every.count, EPISODES)) if isinstance(every, Episodes) else min(every, STEPS)
             named = not isinstance(order, str)  # by hand: its length is the number of segments
-            return dataclasses.replace(stream, every=few, segments=None if named else min(segments or SEGMENTS, SEGMENTS))
+            return dataclasses.replace(
+                stream, every=few, segments=None if named else min(segments or SEGMENTS, SEGMENTS)
+            )
     raise AssertionError(stream)
 
 
@@ -81,7 +83,7 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_blocks_are_left_out_only_for_a_reason() -> None:
-    page = "a\n<!-- not run: needs a cluster -->\n```python\n1/0\n```\n```python\nx = 1\n```\n```python\n--8<-- \"f.py\"\n```\n"
+    page = 'a\n<!-- not run: needs a cluster -->\n```python\n1/0\n```\n```python\nx = 1\n```\n```python\n--8<-- "f.py"\n```\n'
     assert blocks(page) == [("needs a cluster", "1/0\n"), ("", "x = 1\n")]
 
 

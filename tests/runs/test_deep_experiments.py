@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from charts import spec
 from remanence.agents.base import hypers_of
 from remanence.cli import main
 from remanence.core.prng import make_key
@@ -67,7 +68,7 @@ def test_a_run_of_every_deep_experiment(
     assert {one["verdict"] for one in answer["claims"]} == {SHORTENED}  # all could be compared, none is judged
     results = load(find_runs(tmp_path, name)[0])
     assert results.finished
-    drawn = get(name).figures(results)["curves"].to_dict()
+    drawn = spec(get(name).figures(results)["curves"])
     published = ["line"] if name == "figure2/image" else []  # the others have no point in common with so short a run
     assert marks(drawn) == ["rule", "area", *published, "line"]
     assert metric_label(drawn) == ("discounted return" if family == "DQN" else "value error (RMSVE)")
@@ -138,7 +139,7 @@ def test_a_run_of_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     live = results.matrix("PT-DQN", "game")
     assert set(live.ravel()) <= {0.0, 1.0, 2.0}
     np.testing.assert_array_equal(live, results.matrix("Random", "game"))  # equal seeds meet the same games
-    drawn = {name: chart.to_dict() for name, chart in get("figure5/minatar").figures(results).items()}
+    drawn = {name: spec(chart) for name, chart in get("figure5/minatar").figures(results).items()}
     assert {name: metric_label(drawn[name]) for name in ("curves", "average")} == {
         "curves": "return, mean of the last 100 episodes",
         "average": "return, moving average over episodes",
@@ -196,10 +197,10 @@ def test_panel_of_games_and_its_words() -> None:
         pl.DataFrame([{"lane": 0, "contender": "DQN", "seed": 0, "diverged": False}]),
         pl.DataFrame(rows, schema=["lane", "window", "metric", "value"], orient="row"),
     )
-    panel = returns_per_game(results, ("breakout", "freeway"), "game").to_dict()["data"]["values"]
+    panel = spec(returns_per_game(results, ("breakout", "freeway"), "game"))["data"]["values"]
     assert [(one["game"], one["return"]) for one in panel] == [("breakout", 17.5)]
     assert results.unit == "window"
-    drawn = learning_curves(results, [Line("return")], "", "").to_dict()
+    drawn = spec(learning_curves(results, [Line("return")], "", ""))
     assert drawn["title"]["subtitle"] == ["one seed, no bands; dashed rules: a new task is drawn"]
 
 

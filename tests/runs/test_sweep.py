@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from charts import spec
 from made_up import made_up_sweep
 from remanence.agents.base import hypers_of, program_of
 from remanence.cli import main
@@ -151,7 +152,7 @@ def test_a_sweep_lane_is_the_same_life_as_in_a_run(tmp_path: Path) -> None:
 def test_a_contender_without_a_search_has_no_sensitivity() -> None:
     searched = [({"lr": 0.1}, [1.0, 2.0]), ({"lr": 0.2}, [1.0, 1.5])]
     results = made_up_sweep({"Q": searched, "PT-Q without consolidation": [({}, [1.0, 1.0])]})
-    panels = sensitivity(results, "reward_rate", "t").to_dict()["hconcat"]
+    panels = spec(sensitivity(results, "reward_rate", "t"))["hconcat"]
     assert [panel["title"]["text"] for panel in panels] == ["Q"]
 
 
@@ -166,7 +167,7 @@ def test_every_contender_and_decay_has_its_points_in_the_sensitivity_figure() ->
             ],
         }
     )
-    chart = sensitivity(results, "reward_rate", "t").to_dict()
+    chart = spec(sensitivity(results, "reward_rate", "t"))
     points = {panel["title"]["text"]: len(panel["data"]["values"]) for panel in chart["hconcat"]}
     assert points == {"DQN": 2, "PT-DQN, λ = 0.5": 2, "PT-DQN, λ = 0.9": 2}
     assert len(chart["title"]["subtitle"]) == 1, "nothing is left out"
@@ -174,7 +175,7 @@ def test_every_contender_and_decay_has_its_points_in_the_sensitivity_figure() ->
 
 def test_the_paper_s_values_are_on_the_horizontal_axis() -> None:
     results = made_up_sweep({"DQN": [({"lr": 0.1}, [1.0, 2.0])]})
-    chart = against_paper(results, "reward_rate", {("DQN", (0.1,)): 1.25}, "t").to_dict()
+    chart = spec(against_paper(results, "reward_rate", {("DQN", (0.1,)): 1.25}, "t"))
     points = next(layer for layer in chart["layer"] if layer["mark"]["type"] == "point")
     x, y = (points["encoding"][axis]["field"] for axis in ("x", "y"))
     assert [(row[x], row[y]) for row in points["data"]["values"]] == [(1.25, 1.5)]

@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from charts import spec
 from made_up import made_up_run, scattered, with_curves
 from remanence.experiments import REGISTRY
 from remanence.experiments.base import RELEASED, Experiment
@@ -181,7 +182,7 @@ def test_only_whole_runs_of_the_reference_preset_get_a_verdict() -> None:
         results = full_run(experiment, other, preset)
         assert experiment.agreements(results) == []
         chart = learning_curves(results, [Line("discounted_return")], "t", "episode", published=experiment.published)
-        assert drawn(chart.to_dict(), "published"), "the curve is drawn all the same"
+        assert drawn(spec(chart), "published"), "the curve is drawn all the same"
 
 
 def drawn(chart: dict, field: str) -> list[dict]:
@@ -193,19 +194,19 @@ def drawn(chart: dict, field: str) -> list[dict]:
 def test_the_published_curve_is_thin_gray_and_dashed_and_the_figure_says_where_it_ends() -> None:
     mean = published_mean("figure2-tabular", "TD", "rmsve_current")
     whole = made_up_run({"TD": scattered(mean, 0.02), "mine": scattered(mean, 0.02)})
-    chart = learning_curves(whole, [Line("rmsve_current")], "t", "episode", published=TABULAR).to_dict()
+    chart = spec(learning_curves(whole, [Line("rmsve_current")], "t", "episode", published=TABULAR))
     (layer,) = drawn(chart, "published")
     assert layer["mark"] == {"type": "line", "strokeWidth": 0.9, "strokeDash": [5, 2], "color": "#666666"}
     np.testing.assert_allclose([row["published"] for row in layer["data"]["values"]], mean, atol=1e-6)
     assert chart["title"]["subtitle"][-1] == "gray, dashed: the published curves"
     short = made_up_run({"TD": scattered(mean[:30], 0.02)}, segment_length={"episodes": 10}, preset="smoke")
-    chart = learning_curves(short, [Line("rmsve_current")], "t", "episode", published=TABULAR).to_dict()
+    chart = spec(learning_curves(short, [Line("rmsve_current")], "t", "episode", published=TABULAR))
     (layer,) = drawn(chart, "published")
     assert [row["window"] for row in layer["data"]["values"]] == list(range(1, 11))
     assert chart["title"]["subtitle"][-1] == (
         "gray, dashed: the published curves up to episode 10, where both have the same tasks; they belong to the preset paper"
     )
-    beside = beside_published(whole, [Line("rmsve_current")], TABULAR, "t", "episode")["published"].to_dict()
+    beside = spec(beside_published(whole, [Line("rmsve_current")], TABULAR, "t", "episode")["published"])
     assert [panel["title"]["text"] for panel in beside["vconcat"]] == ["TD"]
     assert len(drawn(beside, "published")) == 1
     assert (

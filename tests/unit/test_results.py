@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from charts import spec
 from remanence import __version__
 from remanence.core.errors import UserError
 from remanence.experiments import figure3, prediction
@@ -245,7 +246,7 @@ def test_verdicts_on_a_control_panel() -> None:
 def test_learning_curves_show_means_bands_and_switches() -> None:
     """Two seeds, four windows: means, mean ± 6.314 s/√2 (Student's t), a rule where the second segment begins, labels."""
     results = run_of(**{"return": {"Q": [[1.0, 2, 3, 4], [3.0, 2, 5, 4]], "PT-Q": [[0.0] * 4] * 2}})
-    drawn = learning_curves(results, [Line("return")], "title", "episode").to_dict()
+    drawn = spec(learning_curves(results, [Line("return")], "title", "episode"))
     rules, band, curve = drawn["layer"]
     assert [layer["mark"]["type"] for layer in drawn["layer"]] == ["rule", "area", "line"]
     assert rules["data"]["values"] == [{"window": 2}]
@@ -263,7 +264,7 @@ def test_learning_curves_show_means_bands_and_switches() -> None:
 
 def test_bands_of_an_error_do_not_go_below_zero() -> None:
     results = run_of(rmsve_current={"TD": [[1.0] * 4, [2.0] * 4]})
-    rows = learning_curves(results, [Line("rmsve_current")], "title", "episode").to_dict()["layer"][2]["data"]["values"]
+    rows = spec(learning_curves(results, [Line("rmsve_current")], "title", "episode"))["layer"][2]["data"]["values"]
     assert {(row["low"], row["mean"]) for row in rows} == {(0.0, 1.5)}
     assert min(row["high"] for row in rows) > 4.6
     assert summarise_auc(results) == [0.0, pytest.approx(4.6569, abs=1e-4)]

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from charts import spec
 from made_up import made_up_run, made_up_sweep, scattered, with_curves
 from remanence.experiments import REGISTRY, figure4, figure5_jellybean
 from remanence.experiments.appendix_task_diameter import DIAMETERS, SWITCHES, cells
@@ -239,9 +240,9 @@ def jellybean_run() -> Results:
 def test_the_decay_figure_is_cumulative_reward() -> None:
     figures = figure5_jellybean._decay_figures(jellybean_run())
     assert next(iter(figures)) == "cumulative", "the printed figure comes first"
-    chart = figures["cumulative"].to_dict()
+    chart = spec(figures["cumulative"])
     rows = chart["layer"][-1]["data"]["values"]
     np.testing.assert_allclose([row["mean"] for row in rows], [1.0, 3.0, 6.0, 10.0])
     assert chart["layer"][-1]["encoding"]["y"]["title"] == "reward since the beginning"
-    plain = learning_curves(jellybean_run(), [Line("reward_rate")], "t", "x").to_dict()
+    plain = spec(learning_curves(jellybean_run(), [Line("reward_rate")], "t", "x"))
     np.testing.assert_allclose([row["mean"] for row in plain["layer"][-1]["data"]["values"]], [0.1, 0.2, 0.3, 0.4])

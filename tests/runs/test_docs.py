@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from remanence.cli import main
 from remanence.experiments import REGISTRY
 
 ROOT = Path(__file__).parents[2]
@@ -144,3 +145,13 @@ def test_the_checker_of_links_finds_what_is_wrong(tmp_path: Path) -> None:
         "a.html: <script> would fetch https://example.org/x.js",
         "a.html: broken link: gone.png",
     ]
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "theory", "bench"])
+def test_help_names_the_kind_of_an_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    assert "{None}" not in shown
+    assert command != "run" or "--seeds INT" in shown

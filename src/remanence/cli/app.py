@@ -18,6 +18,7 @@ from tyro.conf import FlagCreatePairsOff, subcommand
 from remanence.cli.bench import BenchCommand
 from remanence.cli.files import Check, Clean
 from remanence.cli.listing import List
+from remanence.cli.optional import REGISTRY
 from remanence.cli.report import Report
 from remanence.cli.run import Run
 from remanence.cli.show import Show
@@ -51,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             description="Continual reinforcement learning with permanent and transient value functions.",
             args=arguments,
             config=(FlagCreatePairsOff,),
+            registry=REGISTRY,
         )
         command.execute()
     except UserError as error:

@@ -138,12 +138,15 @@ def test_the_checker_of_links_finds_what_is_wrong(tmp_path: Path) -> None:
         '<h1 id="top">A</h1><a href="b.html#here">fine</a><a href="b.html#there">no place</a><a href="c.html">no page</a>'
         '<a href="https://example.org">fine</a><script src="https://example.org/x.js"></script><img src="gone.png">'
     )
-    (tmp_path / "b.html").write_text('<p id="here">B</p><a href="a.html#top">fine</a><a href="#here">fine</a>')
+    (tmp_path / "b.html").write_text(
+        '<p id="here">B</p><a href="a.html#top">fine</a><a href="#here">fine</a>[<code>x</code>][remanence.x]'
+    )
     assert docs_links.mistakes(tmp_path) == [
         "a.html: no such anchor: b.html#there",
         "a.html: broken link: c.html",
         "a.html: <script> would fetch https://example.org/x.js",
         "a.html: broken link: gone.png",
+        "b.html: no page documents remanence.x",
     ]
 
 

@@ -109,8 +109,6 @@ def _below(path: str | Path, start: int | None, out: Path) -> bool:
 def serve() -> None:
     """Reads lines "n DIRECTORY"; for each, forks a run that dies at its n-th event; answers how many events it came to, and how it
     ended."""
-    import orbax.checkpoint  # noqa: F401  slow, and imported by every run
-
     for line in sys.stdin:
         number, out = line.rstrip("\n").split(" ", 1)
         told, tells = os.pipe()

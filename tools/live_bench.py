@@ -4,15 +4,17 @@
     recurring    the meaning of the actions is turned by one and back, every segment
     drifting     actions are replaced by random ones more and more often, up to 30 % of them
 
-One row per environment, stream and agent: mean reward per step and mean return over the life, with standard errors over seeds, and
-the largest value at the end relative to what rewards allow.
+Each cell (environment, stream, agent) is written to a file as it finishes, with one row per seed; the same command runs only cells
+that are not there yet. `--table` prints what is there as Markdown: mean reward per step; differences from DQN, paired over seeds,
+with Student's 90 % intervals, and verdicts after Holm's correction over all of them; the largest value relative to what rewards
+allow.
 """
 
 from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,11 @@ import polars as pl
 
 import remanence
 from remanence import DQN, PTDQN, Drift, Switches
+from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, is_negative, judged
+from remanence.results.statistics import student_interval
+
+STREAMS = ("stationary", "recurring", "drifting")
+SEGMENTS = 6
 
 
 class Changing(gymnasium.Wrapper):
@@ -66,26 +73,32 @@ class Case:
 
 
 CASES = {
-    "CartPole": Case(lambda: gymnasium.make("CartPole-v1"), 60_000, {}),
-    "Acrobot": Case(lambda: gymnasium.make("Acrobot-v1"), 60_000, {}),
-    "FrozenLake": Case(lambda: gymnasium.make("FrozenLake-v1"), 60_000, {}),
-    "MiniGrid": Case(_minigrid, 60_000, {"scale": 10.0}),
-    "Breakout": Case(lambda: gymnasium.make("remanence/MinAtarBreakout-v0"), 120_000, {}),
-    "Freeway": Case(lambda: gymnasium.make("remanence/MinAtarFreeway-v0"), 120_000, {}),
+    "CartPole": Case(lambda: gymnasium.make("CartPole-v1"), 24_000, {}),
+    "Acrobot": Case(lambda: gymnasium.make("Acrobot-v1"), 24_000, {}),
+    "FrozenLake": Case(lambda: gymnasium.make("FrozenLake-v1", is_slippery=False), 24_000, {}),
+    "MiniGrid": Case(_minigrid, 12_000, {"scale": 10.0}),
+    "Breakout": Case(lambda: gymnasium.make("remanence/MinAtarBreakout-v0"), 12_000, {}),
+    "Freeway": Case(lambda: gymnasium.make("remanence/MinAtarFreeway-v0"), 12_000, {}),
 }
-SEGMENTS = 6
 
 
 def agents(steps: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """DQN, the paper's form of PT-DQN, and PT-DQN with a half-life; each also without remembering."""
-    third = steps // SEGMENTS // 3
+    """DQN, PT-DQN as the paper's form has it by default, and two by shares; all with a replay buffer of half a task."""
+    task = steps // SEGMENTS
+    shared = {"replay": task // 2, **fields}
+    half_life = task // 3
     return {
-        "DQN": DQN(**fields),
-        "PT-DQN, paper": PTDQN(**fields),
-        "PT-DQN, paper, ᾱ=0": PTDQN(permanent_lr=0.0, **fields),
-        "PT-DQN, half-life": PTDQN(transient_half_life=third, **fields),
-        "PT-DQN, half-life, a=0": PTDQN(transient_half_life=third, absorb=0.0, **fields),
+        "DQN": DQN(**shared),
+        "PT-DQN": PTDQN(**shared),
+        "PT-DQN, half-life": PTDQN(transient_half_life=half_life, **shared),
+        "PT-DQN, nothing forgotten": nothing_forgotten(half_life, shared),
     }
+
+
+def nothing_forgotten(half_life: int, fields: dict[str, Any]) -> PTDQN:
+    """All that leaves V^T goes to V^P: a + λ = 1."""
+    like = PTDQN(transient_half_life=half_life, **fields)
+    return PTDQN(transient_half_life=half_life, absorb=1 - like.decay, **fields)  # type: ignore[operator]
 
 
 def stream(kind: str, steps: int) -> Any:
@@ -94,51 +107,116 @@ def stream(kind: str, steps: int) -> Any:
     return Drift(_noise, 0.0, 0.3, steps=steps) if kind == "drifting" else steps
 
 
-def rows(name: str, kind: str, seeds: int, only: list[str], share: float) -> list[dict[str, Any]]:
+def steps_of(name: str, share: float) -> int:
+    return int(CASES[name].steps * share) // (20 * SEGMENTS) * 20 * SEGMENTS
+
+
+def cell(name: str, kind: str, agent: str, seeds: int, steps: int) -> list[dict[str, Any]]:
+    """One row for each seed that did not diverge."""
     case = CASES[name]
-    steps = int(case.steps * share) // (20 * SEGMENTS) * 20 * SEGMENTS
-    chosen = {agent: config for agent, config in agents(steps, case.fields).items() if not only or agent in only}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         results = remanence.live(
-            chosen, lambda: Changing(case.make()), stream(kind, steps), seeds=seeds, progress=False
+            {agent: agents(steps, case.fields)[agent]},
+            lambda: Changing(case.make()),
+            stream(kind, steps),
+            seeds=seeds,
+            progress=False,
         )
-    found = []
-    for agent in results.contenders:
-        row: dict[str, Any] = {"environment": name, "stream": kind, "agent": agent, "steps": steps, "seeds": seeds}
-        for metric in ("reward_rate", "return"):
-            means = results.matrix(agent, metric).mean(axis=1)
-            row[metric], row[f"{metric}_se"] = float(means.mean()), float(means.std(ddof=1) / np.sqrt(len(means)))
-        for metric in ("value_ratio", "permanent_size", "transient_size", "absorbed", "kept"):
-            row[metric] = float(results.matrix(agent, metric)[:, -1].mean())
-        row["value_ratio_max"] = float(results.matrix(agent, "value_ratio").max())
-        found.append(row)
-    return found
+    means = {one: results.matrix(agent, one).mean(axis=1) for one in ("reward_rate", "return")}
+    last = {one: results.matrix(agent, one)[:, -1] for one in ("permanent_size", "transient_size", "absorbed", "kept")}
+    largest = results.matrix(agent, "value_ratio").max(axis=1)
+    return [
+        {"environment": name, "stream": kind, "agent": agent, "steps": steps, "seeds": seeds, "seed": seed}
+        | {metric: float(values[row]) for metric, values in {**means, **last, "value_ratio": largest}.items()}
+        for row, seed in enumerate(results.sound_seeds(agent))
+    ]
+
+
+def missing(options: argparse.Namespace) -> Iterator[tuple[str, str, str, int]]:
+    """The cells that are not in the file."""
+    done = read(options.to)
+    for name in options.environments:
+        steps = steps_of(name, options.share)
+        for kind in options.streams:
+            for agent in options.agents or agents(steps, CASES[name].fields):
+                there = done.filter(_is_cell(name, kind, agent) & (pl.col("steps") == steps)) if len(done) else done
+                if not len(there) or there["seeds"][0] < options.seeds:
+                    yield name, kind, agent, steps
+
+
+def _is_cell(name: str, kind: str, agent: str) -> pl.Expr:
+    return (pl.col("environment") == name) & (pl.col("stream") == kind) & (pl.col("agent") == agent)
+
+
+def read(path: Path) -> pl.DataFrame:
+    return pl.read_csv(path) if path.exists() else pl.DataFrame()
+
+
+def run(options: argparse.Namespace) -> None:
+    for name, kind, agent, steps in missing(options):
+        rows = pl.DataFrame(cell(name, kind, agent, options.seeds, steps))
+        done = read(options.to)
+        others = done.filter(~_is_cell(name, kind, agent)) if len(done) else done
+        new = options.to.with_suffix(".new")
+        pl.concat([others, rows], how="diagonal").write_csv(new)
+        new.replace(options.to)  # never half a file
+        print(
+            f"{name:10} {kind:10} {agent:28} reward {rows['reward_rate'].mean():.4f}  return {rows['return'].mean():8.2f}"
+            f"  |V| {rows['value_ratio'].mean():.2f}",
+            flush=True,
+        )
+
+
+def table(rows: pl.DataFrame) -> str:
+    """What the bench found, as Markdown."""
+    cells = {
+        keys: part.sort("seed") for keys, part in rows.group_by("environment", "stream", "agent", maintain_order=True)
+    }
+    compared = {
+        keys: _gain(part, cells[(*keys[:2], "DQN")]) for keys, part in cells.items() if (*keys[:2], "DQN") in cells
+    }
+    verdicts = judged([is_negative(-gain, "") for keys, gain in compared.items() if keys[2] != "DQN"])
+    names = [keys for keys in compared if keys[2] != "DQN"]
+    said = {REPRODUCED: "better", NOT_REPRODUCED: "worse"}
+    verdict = {keys: said.get(one.verdict, one.verdict) for keys, one in zip(names, verdicts, strict=True)}
+    lines = [
+        "| environment | stream | agent | reward per step | gain over DQN | verdict | largest value |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for keys, part in cells.items():
+        mean, low, high = student_interval(part["reward_rate"].to_numpy())
+        gain = ""
+        if keys in verdict:
+            gain = "{:+.4f} [{:+.4f}, {:+.4f}]".format(*student_interval(compared[keys]))
+        ratio = part["value_ratio"].to_numpy()
+        lines.append(
+            f"| {' | '.join(map(str, keys))} | {mean:.4f} ± {(high - low) / 2:.4f} | {gain} | {verdict.get(keys, '')} | "
+            f"{ratio.mean():.2f} (most {ratio.max():.2f}) |"
+        )
+    return "\n".join(lines)
+
+
+def _gain(part: pl.DataFrame, plain: pl.DataFrame) -> np.ndarray:
+    """Reward per step more than DQN's, for the seeds that both have."""
+    both = part.join(plain, on="seed", suffix="_plain")
+    return both["reward_rate"].to_numpy() - both["reward_rate_plain"].to_numpy()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--environments", nargs="*", default=list(CASES), choices=list(CASES))
-    parser.add_argument("--streams", nargs="*", default=["stationary", "recurring", "drifting"])
+    parser.add_argument("--streams", nargs="*", default=list(STREAMS), choices=STREAMS)
     parser.add_argument("--agents", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--share", type=float, default=1.0, help="of the usual number of steps")
     parser.add_argument("--to", type=Path, default=Path("live-bench.csv"))
+    parser.add_argument("--table", action="store_true", help="run nothing, print the table of what is there")
     options = parser.parse_args()
-    found: list[dict[str, Any]] = []
-    for name in options.environments:
-        for kind in options.streams:
-            new = rows(name, kind, options.seeds, options.agents, options.share)
-            found += new
-            pl.DataFrame(found).write_csv(options.to)
-            for row in new:
-                print(
-                    f"{name:10} {kind:10} {row['agent']:24} reward {row['reward_rate']:.4f} ± {row['reward_rate_se']:.4f}  "
-                    f"return {row['return']:8.2f} ± {row['return_se']:.2f}  |V| {row['value_ratio']:.2f} "
-                    f"(most {row['value_ratio_max']:.2f})  V^P {row['permanent_size']:.3g} V^T {row['transient_size']:.3g}  "
-                    f"absorbed {row['absorbed']:.4f} kept {row['kept']:.3f}",
-                    flush=True,
-                )
+    if options.table:
+        print(table(read(options.to)))
+    else:
+        run(options)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from remanence.core import backend
 
 if TYPE_CHECKING:
+    from remanence.agents.behaviour import Linear
     from remanence.agents.configs import DQN, PTDQN, PTQ, PTTD, TD, DeepPTTD, DeepTD, Q, Random
     from remanence.core.types import Episodes, Steps
     from remanence.gym.policy import Policy, load_policy
@@ -23,6 +24,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("live", "load_results"), "live_env"),
     **dict.fromkeys(("Drift", "Stationary", "Switches"), "streams"),
     **dict.fromkeys(("TD", "PTTD", "DeepTD", "DeepPTTD", "Q", "PTQ", "DQN", "PTDQN", "Random"), "agents.configs"),
+    "Linear": "agents.behaviour",
     **dict.fromkeys(("Policy", "load_policy"), "gym.policy"),
     **dict.fromkeys(("Episodes", "Steps"), "core.types"),
 }
@@ -36,6 +38,7 @@ __all__ = [
     "DeepTD",
     "Drift",
     "Episodes",
+    "Linear",
     "Policy",
     "Q",
     "Random",

@@ -126,7 +126,15 @@ def test_minatar(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(lives) == {("Random", "xla")}
 
 
-@pytest.mark.parametrize(("library", "name"), [("torch", "jellybean"), ("sb3", "minatar")])
+def test_live(capsys: pytest.CaptureFixture[str]) -> None:
+    """One seed and two, as `live` runs them; four numbers are not bits, so they learn by XLA."""
+    rows, lives = smoke_lives("live", capsys)
+    each = [f"CartPole, {seeds}: DQN, xla" for seeds in ("2 seeds", "1 seed")]
+    assert set(rows) == {*each, *(f"{label}: processor time" for label in each)}
+    assert lives["DQN", "xla"]["lanes"] == 1
+
+
+@pytest.mark.parametrize(("library", "name"), [("torch", "jellybean"), ("sb3", "minatar"), ("sb3", "live")])
 def test_a_library_that_is_missing(
     library: str, name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

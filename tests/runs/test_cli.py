@@ -29,7 +29,7 @@ def remanence(*arguments: str | Path) -> int:
 
 
 # Networks take long to compile: these are run in files of their own, each once and shorter.
-ELSEWHERE = ("image", "rooms", "diameter", "jellybean", "minatar", "items", "decay", "capacity")
+ELSEWHERE = ("image", "rooms", "diameter", "jellybean", "minatar", "items", "decay", "capacity", "recurring")
 QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE)]
 
 

@@ -114,6 +114,19 @@ def test_presets_of_the_deep_panels() -> None:
                 assert configs["DQN"].sync_target == (preset == "released")
 
 
+def test_a_run_of_the_small_recurring_stream(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two tasks of 400 steps: a network that absorbs a share of another, and the two parts of its values."""
+    name, agent = "study/permanent/recurring", "PT-DQN by shares"
+    options = ["--preset", "smoke", "--segments", "2", "--seeds", "2", "--parts", "--json", "--out", str(tmp_path)]
+    assert main(["run", name, *options, "--contenders", agent]) == 0
+    facts = json.loads(capsys.readouterr().out)["contenders"][agent]
+    assert facts["diverged"] == []
+    results = load(find_runs(tmp_path, name)[0])
+    config: Any = get(name).plan("smoke").contenders[agent].config
+    np.testing.assert_allclose(results.matrix(agent, "kept")[:, -1], config.decay, rtol=1e-3)
+    assert (results.matrix(agent, "absorbed")[:, -1] > 0).all()
+
+
 def test_a_run_of_minatar(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two games of 200 steps, PT-DQN (which consolidates) and two rivals."""
     names = ["PT-DQN", "DQN-multihead", "Random"]

@@ -1,4 +1,4 @@
-"""The engine takes what `jax.devices()` gives: the same curves with one device and with two, up to rounding."""
+"""The engine takes what `jax.devices()` gives, and its memory: simulated devices stand in for accelerators."""
 
 from __future__ import annotations
 
@@ -7,8 +7,18 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
+
+from one_group import PLAN
+from remanence.agents.base import hypers_of
+from remanence.core import backend
+from remanence.core.errors import UserError
+from remanence.runs.execution import RAY, Execution
+from remanence.runs.executors import devices
+from remanence.runs.jobs import COPIES, lanes_of_run, lanes_that_fit, make_driver
+from scripted import Corridor, quiet
 
 PROGRAM = """
 import json, jax, numpy as np
@@ -34,8 +44,12 @@ print(json.dumps({"devices": len(jax.devices()), "mesh": driver.mesh.size, "reco
 
 def run_with(devices: int) -> dict:
     """A tiny run in a process with this many devices."""
-    environment = {**os.environ, "JAX_NUM_CPU_DEVICES": str(devices), "JAX_PLATFORMS": "cpu"}
-    environment.pop("XLA_FLAGS", None)
+    environment = {
+        **os.environ,
+        "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
+        "JAX_PLATFORMS": "cpu",
+    }
+    environment.pop("JAX_NUM_CPU_DEVICES", None)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300, check=False
     )
@@ -52,3 +66,47 @@ def test_curves_do_not_depend_on_the_number_of_devices() -> None:
         assert np.shape(curves) == (3, 8)
         assert two["record"][name] == [pytest.approx(curve, rel=1e-5, abs=1e-6) for curve in curves], name
     assert len({tuple(curve) for curve in one["record"]["steps"]}) == 3  # every seed has a life of its own
+
+
+def test_a_cpu_says_nothing_of_its_memory_so_the_machine_does() -> None:
+    assert [backend.limit_of(device) for device in jax.devices()] == [0] * len(jax.devices())
+    assert backend.device_memory() == backend.memory()
+
+
+def test_the_smallest_of_the_devices_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lanes are spread evenly. A device that does not say counts like the machine."""
+    monkeypatch.setattr(backend, "limit_of", lambda device: device)
+    monkeypatch.setattr(backend, "memory", lambda: 1000)
+    assert backend.device_memory([16, 24, 16]) == 48
+    assert backend.device_memory([16]) == 16
+    assert backend.device_memory([16, 0]) == 1000
+
+
+def test_as_many_lanes_run_together_as_fit_the_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of 20 lanes' worth of memory, 70 % are used, and each lane needs three copies."""
+    config = PLAN.contenders["PT-DQN"].config
+    per_lane = make_driver(PLAN, config).bytes_per_lane(hypers_of(config))
+    monkeypatch.setattr(backend, "limit_of", lambda _: 20 * per_lane // len(jax.devices()))
+    monkeypatch.setattr(backend, "memory", lambda: pytest.fail("the machine's memory is of no interest"))
+    assert COPIES == 3
+    assert lanes_that_fit(PLAN, lanes_of_run(PLAN, range(3))) == 4
+    assert lanes_that_fit(PLAN, lanes_of_run(PLAN, range(3)), processes=2) == 2
+
+
+def test_live_refuses_what_does_not_fit_its_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One seed lives on one device, however many there are."""
+    monkeypatch.setattr(backend, "limit_of", lambda _: 1024)
+    with pytest.raises(UserError, match=r"Q needs about 0\.0 GB for 1 seeds, but there are 0\.0"):
+        quiet("Q", Corridor, 60, seeds=1)
+
+
+def test_devices_of_a_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All there are; a share of the cores with --jobs; on accelerators every process has all of them, and Ray has CPUs only."""
+    monkeypatch.setattr(backend, "cores", lambda: 8)
+    monkeypatch.delenv("JAX_NUM_CPU_DEVICES", raising=False)
+    there = len(jax.devices())
+    assert devices(Execution()) == there
+    assert devices(Execution(jobs=4)) == 2
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert devices(Execution()) == devices(Execution(jobs=4)) == there
+    assert devices(Execution(on=RAY, cores_per_group=3)) == 3

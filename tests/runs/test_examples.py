@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -54,6 +55,19 @@ def test_own_agent(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(returns) == {"Expected SARSA", "Q", "PT-Q"}
     assert len(set(returns.values())) == 3
     assert max(returns.values()) > 0.1  # something was learned: goals are equally near, so a random agent earns nothing
+
+
+def test_own_method(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The penalty is its formula, and the policy comes back as what it is, in at most thirty lines."""
+    module = load("own_method")
+    weights, initial = {"w": jnp.array([1.0, 3.0])}, {"w": jnp.array([0.0, 1.0])}
+    assert float(module.L2Init(strength=0.5).pull(weights, initial)) == 0.5 * (1 + 4)
+    small = {"hidden": (4,), "batch": 8, "replay": 64, "lr": 0.01}
+    policy = module.main(steps=100, seeds=1, file=str(tmp_path / "policy.npz"), **small)
+    assert policy.config == module.L2Init(**small)
+    assert policy.config.training.double
+    assert set(ast.literal_eval(capsys.readouterr().out)) == {"L2-init", "DQN"}
+    assert sum(bool(line.strip()) for line in (EXAMPLES / "own_method.py").read_text().splitlines()) <= 30
 
 
 def test_the_corridor_step_by_step() -> None:

@@ -13,6 +13,7 @@ import pytest
 from remanence.agents.base import Agent
 from remanence.agents.behaviour import uniform
 from remanence.cli import main
+from remanence.core import hostcall
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Steps
@@ -95,6 +96,18 @@ def test_lanes_that_wait_stay_where_they_are(lived: Outcome) -> None:
     """Rounds that do not fit the windows, and consolidation in between: nobody walks while waiting."""
     assert same(lived, driver(round_steps=7).run([0.0] * 3, [5, 6, 7]))
     assert same(lived, driver(round_steps=9, consolidate_every=Steps(25)).run([0.0] * 3, [5, 6, 7]))
+
+
+def test_on_other_devices_the_map_stays_on_the_host_and_the_life_is_the_same(
+    lived: Outcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU or TPU cannot call the kernels of the map itself: `io_callback` does."""
+    called: list[str] = []
+    by_callback = hostcall._by_io_callback
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(hostcall, "_by_io_callback", lambda *given: (called.append("step"), by_callback(*given))[1])
+    assert same(lived, driver().run([0.0] * 3, [5, 6, 7]))
+    assert called
 
 
 def test_kept_and_restored_in_the_middle_it_goes_on_identically(lived: Outcome, tmp_path: Path) -> None:

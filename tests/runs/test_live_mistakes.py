@@ -39,6 +39,8 @@ class Broken(Script):
             self.action_space = spaces.Box(-1.0, 1.0, (1,))
         if how == "dict":
             self.observation_space = spaces.Dict({"a": spaces.Discrete(2)})
+        if how == "told in words":
+            self.observation_space = spaces.Dict({"a": spaces.Discrete(2), "mission": spaces.Text(9)})
         if how == "tuple":
             self.observation_space = spaces.Tuple([spaces.Discrete(2)])
         if how == "four axes":
@@ -74,8 +76,9 @@ class Broken(Script):
     ("how", "says"),
     [
         ("continuous", "make continuous actions discrete"),
-        ("dict", "not Dict: choose"),
-        ("tuple", "not Tuple: choose"),
+        ("dict", "a ndarray outside of Dict"),
+        ("tuple", "a ndarray outside of Tuple"),
+        ("told in words", "vectors, images or Discrete observations, not Text: choose"),
         ("four axes", "rows, columns and channels"),
         ("raises", "resetting the environment failed: ZeroDivisionError: a broken wheel"),
         ("no info", r"must return an observation and a dict \(obs, info\); it returned a ndarray"),

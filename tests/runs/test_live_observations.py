@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -11,6 +12,7 @@ from gymnasium import spaces
 
 import remanence
 from remanence.agents.networks import Scale
+from remanence.core.errors import UserError
 from remanence.gym.spaces import read_spaces
 from scripted import Corridor, curve, quiet
 
@@ -54,6 +56,53 @@ def test_nothing_of_an_observation_is_lost() -> None:
     frames = spaces.Box(0, 255, (8, 20, 20), np.uint8)
     assert seen(frames, np.zeros((8, 20, 20), np.uint8)).shape == (20, 20, 8)
     assert seen(spaces.Box(0, 1, (10, 10, 7), np.uint8), np.zeros((10, 10, 7), np.uint8)).shape == (10, 10, 7)
+
+
+def nested() -> spaces.Dict:
+    picture = spaces.Box(0, 4, (1, 2, 1), np.uint8)
+    pair = spaces.Tuple([spaces.Discrete(2), spaces.Box(-9.0, 9.0, (2,), np.float32)])
+    return spaces.Dict({"door": spaces.Discrete(3, start=1), "pair": pair, "sight": picture})
+
+
+def test_dicts_and_tuples_are_one_vector() -> None:
+    """Door 2 of 1, 2, 3 is (0, 1, 0); the pair is (0, 1) and two numbers; uint8 images are divided by their largest value, 4."""
+    seen = read_spaces(nested(), spaces.Discrete(2))
+    obs = {"door": 2, "pair": (1, np.array([0.5, -3.0], np.float32)), "sight": np.array([[[4], [1]]], np.uint8)}
+    assert seen.encode(obs).tolist() == [0, 1, 0, 0, 1, 0.5, -3, 1, 0.25]
+    assert (seen.shape, seen.dtype) == ((9,), "float32")
+    many, is_batch = seen.encode_many([obs, {**obs, "door": 3}])
+    assert is_batch
+    assert many[:, :3].tolist() == [[0, 1, 0], [0, 0, 1]]
+    bits = read_spaces(spaces.Dict({"a": spaces.Discrete(2), "b": spaces.MultiBinary(2)}), spaces.Discrete(2))
+    assert bits.dtype == "bool"
+    with pytest.raises(UserError, match="not Text"):
+        read_spaces(spaces.Dict({"mission": spaces.Text(5)}), spaces.Discrete(2))
+
+
+class Told(Corridor):
+    """The corridor as a dict: where one is, and a light that means nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_space = spaces.Dict(
+            {"cell": spaces.Discrete(6), "light": spaces.Box(0.0, 1.0, (1,), np.float32)}
+        )
+
+    def _see(self) -> Any:
+        return {"cell": self.cell, "light": np.ones(1, np.float32)}
+
+
+def test_agents_learn_from_a_dict_and_their_policies_take_it(tmp_path: Path) -> None:
+    policy = quiet(remanence.DQN(hidden=(16,), lr=0.01, epsilon=0.3), Told, 1_500, discount=0.9).policy("DQN")
+    again = remanence.load_policy(policy.save(tmp_path / "policy.npz"))
+    assert again.spaces == policy.spaces
+    cells = [{"cell": cell, "light": np.ones(1, np.float32)} for cell in range(5)]
+    assert [again.act(cell) for cell in cells] == [1] * 5
+    np.testing.assert_array_equal(again.values(cells)["value"], policy.values(cells)["value"])
+    stacking = quiet(remanence.DQN(hidden=(4,), frames=2), Told, 80).policy("DQN")
+    assert stacking.values(cells[:2])["value"].shape == (2,)
+    with pytest.raises(UserError, match="give a list of the last 2 observations"):
+        stacking.act(cells[0])
 
 
 @pytest.mark.parametrize(("max_value", "divided"), [(1, False), (255, True), (10, True)])

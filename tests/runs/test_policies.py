@@ -147,6 +147,19 @@ def test_a_configuration_of_ones_own_acts_and_comes_back(counted: Policy, tmp_pa
     assert set(again.about) == {"remanence", "seed"}
 
 
+def test_a_class_of_ones_own_is_enough_if_its_fields_are_plain_data(counted: Policy, tmp_path: Path) -> None:
+    """The file holds them; it holds no code, so the class is given."""
+    path = dataclasses.replace(counted, config=Counter(lazy=0.25)).save(tmp_path / "own.npz")
+    again = remanence.load_policy(path, agent=Counter)
+    assert again.config == Counter(lazy=0.25)
+    np.testing.assert_array_equal(again.values(STATES)["value"], counted.values(STATES)["value"])
+    with pytest.raises(UserError, match="is the policy of a Counter, not of a PTDQN"):
+        remanence.load_policy(path, agent=remanence.PTDQN)
+    built = dataclasses.replace(counted, config=BuiltAgent(counted.agent)).save(tmp_path / "built.npz")
+    with pytest.raises(UserError, match="give the configuration itself"):
+        remanence.load_policy(built, agent=BuiltAgent)
+
+
 def test_without_its_configuration_it_is_refused_in_one_sentence(counted: Policy, tmp_path: Path) -> None:
     path = counted.save(tmp_path / "own.npz")
     with pytest.raises(UserError, match=r"Counter is a class of your own.* load_policy\(path, agent=…\)$") as told:

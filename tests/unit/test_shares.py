@@ -206,15 +206,17 @@ SPEC = EnvSpec(ObsSpec((3,), "float32"), num_actions=2, discount=0.9)
 SMALL: dict[str, Any] = {"hidden": (32,), "batch": 16, "replay": 400, "target_every": 50, "transient_lr": 0.01}
 
 
-def lived(config: PTDQN, seeds: list[int]) -> tuple[Agent, Hypers, DeepState]:
-    """Lanes that learned from 400 random transitions, mapped as the engine maps them."""
+def lived(config: PTDQN, seeds: list[int], actions: int = 2) -> tuple[Agent, Hypers, DeepState]:
+    """Lanes that learned from 400 random transitions with the first actions in turn, mapped as the engine maps them."""
     agent, hypers = config.build(SPEC), hypers_of(config)
 
     def life(seed: jax.Array) -> DeepState:
         def step(state: DeepState, t: jax.Array) -> tuple[DeepState, None]:
             keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), t), 3)
             obs, next_obs = jax.random.normal(keys[0], (2, 3))
-            seen = Transition(obs, t % 2, obs[0] + 2, jnp.float32(0.9), next_obs, jnp.bool_(False), jnp.bool_(True))
+            seen = Transition(
+                obs, t % actions, obs[0] + 2, jnp.float32(0.9), next_obs, jnp.bool_(False), jnp.bool_(True)
+            )
             return agent.learn(state, hypers, seen, keys[2]), None
 
         return jax.lax.scan(step, agent.init(jax.random.key(seed), hypers), jnp.arange(400))[0]
@@ -270,6 +272,22 @@ def test_a_network_absorbs_the_share_that_it_is_told(options: dict[str, Any]) ->
     jump = new_permanent + new_transient - permanent - transient
     expected = np.sqrt(np.mean(((config.absorb - 0.25) * transient) ** 2))  # type: ignore[operator]
     assert np.sqrt(np.mean(jump**2)) < expected + 0.1 * np.sqrt(np.mean(transient**2))
+
+
+def test_a_share_is_absorbed_for_actions_that_were_not_taken_too() -> None:
+    """V^T decays for all actions of a state. If V^P absorbed only that of the action taken, the others would lose their value."""
+    config = PTDQN(**SMALL, decay=0.75, absorb=0.25, consolidate_every=400, max_batches=400)
+    agent, hypers, state = lived(config, [1, 2], actions=1)
+    after = consolidated(agent, hypers, state)
+
+    def of_second_action(one: DeepState, at: DeepState) -> dict[str, jax.Array]:
+        assert agent.visited is not None
+        return jax.vmap(lambda obs: agent.inspect(one, obs))(agent.visited(at).obs)
+
+    before, then = (jax.vmap(of_second_action)(one, state) for one in (state, after))
+    transient = np.asarray(before["transient"][..., 1], np.float64)
+    moved = np.asarray(then["permanent"][..., 1] - before["permanent"][..., 1], np.float64)
+    np.testing.assert_allclose((moved * transient).sum(axis=1) / (transient**2).sum(axis=1), 0.25, rtol=0.2)
 
 
 def test_a_share_of_nothing_leaves_the_permanent_network() -> None:

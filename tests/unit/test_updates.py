@@ -8,7 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from remanence.updates import decayed, permanent_error, permanent_loss, td_error, td_target, transient_loss
+from remanence.updates import (
+    decayed,
+    double_value,
+    dueling,
+    huber,
+    n_step_return,
+    permanent_error,
+    permanent_loss,
+    soft_copy,
+    td_error,
+    td_target,
+    transient_loss,
+)
 
 NUMBER = st.floats(-100, 100, width=32)
 
@@ -69,3 +81,36 @@ def test_decay() -> None:
     assert decayed(transient, jnp.float32(0.25)).tolist() == [1, -0.5, 0]
     assert decayed(transient, jnp.float32(1)).tolist() == [4, -2, 0]
     assert not decayed(transient, jnp.float32(0)).any()
+
+
+def test_n_step_return() -> None:
+    """Rewards 1, 2, 4 and γ = 0.5: 1 + 1 + 1 = 3, then γ³ = 1/8. Truncated after the second: 2, γ² = 1/4. Ended there: 2, γ = 0."""
+    rewards = jnp.array([[1.0, 2.0, 4.0]] * 3)
+    discounts = jnp.array([[0.5, 0.5, 0.5], [0.5, 0.5, 0.5], [0.5, 0.0, 0.5]])
+    last = jnp.array([[False, False, False], [False, True, False], [False, True, True]])
+    paid, discount, more = n_step_return(rewards, discounts, last)
+    assert paid.tolist() == [3, 2, 2]
+    assert discount.tolist() == [0.125, 0.25, 0]
+    assert more.tolist() == [2, 1, 1]
+
+
+def test_double_value() -> None:
+    """The first network prefers action 2, which the second one holds for the worst."""
+    assert float(double_value(jnp.array([1.0, 2.0, 3.0]), jnp.array([9.0, 5.0, -1.0]))) == -1
+
+
+def test_dueling() -> None:
+    """v = 1, A = (4, 0, 2) with mean 2: q = (3, −1, 1), whose mean is v."""
+    assert dueling(jnp.array([1.0]), jnp.array([4.0, 0.0, 2.0])).tolist() == [3, -1, 1]
+
+
+def test_huber() -> None:
+    """½ · 0.5² = 0.125, ½ at the corner, 3 − ½ beyond; its gradient is δ up to ±1."""
+    losses, gradients = jax.vmap(jax.value_and_grad(huber))(jnp.array([0.5, 1.0, 3.0, -3.0]))
+    assert losses.tolist() == [0.125, 0.5, 2.5, 2.5]
+    assert gradients.tolist() == [0.5, 1, 1, -1]
+
+
+def test_soft_copy() -> None:
+    """¾ · 4 + ¼ · 8 = 5."""
+    assert float(soft_copy(jnp.float32(4), jnp.float32(8), 0.25)) == 5

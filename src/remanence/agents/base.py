@@ -84,6 +84,8 @@ class Agent(NamedTuple):
     """(state, obs) -> the outputs of all layers of that network; the last one is the values"""
     visited: Callable[[AgentState], Visited] | None = None
     """(state) -> states visited recently, for a PT agent since its last consolidation; None if the agent does not know them"""
+    learned_reward: Callable[[Array], Array] = lambda reward: reward
+    """a reward as the agent learns from it, scaled or clipped: its values are about these"""
     native: Callable[[], Agent] | str = NO_NETWORK
     """makes the same agent with a native learner (`agents/learners.py`), or says why there is none"""
 

@@ -3,38 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, calling
 from remanence.core.prng import randint
 from remanence.core.types import Key
 
-Behaviour: TypeAlias = Callable[[Array, Any, Key], Array]  # (values [outputs], hypers, key) -> action []
+Schedule: TypeAlias = Callable[..., Any]  # step [] -> number []: any schedule of optax
+LAST_STEP = 2**31 - 1  # of a policy that no longer counts: the end of every schedule
+
+
+class Behaviour(Protocol):
+    """A behaviour policy. `step` [] is the number of steps that the agent has learned from; tables do not count them."""
+
+    def __call__(self, values: Array, hypers: Any, key: Key, step: Array | int = LAST_STEP) -> Array:
+        """values [outputs] -> action []"""
+        ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A number that changes linearly over the first steps of a life, then stays: `epsilon=Linear(1.0, 0.05, 10_000)`."""
+
+    start: float
+    end: float
+    steps: int
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise UserError(f"a schedule needs at least one step; got {self}")
+
+    def __call__(self, step: Array | int) -> Array:
+        return self.start + (self.end - self.start) * jnp.minimum(step / self.steps, 1.0)
 
 
 def uniform(actions: int) -> Behaviour:
     """Uniformly random actions: the policy that the paper's prediction experiments evaluate."""
 
-    def behave(values: Array, hypers: Any, key: Key) -> Array:
-        del values, hypers
+    def behave(values: Array, hypers: Any, key: Key, step: Array | int = LAST_STEP) -> Array:
+        del values, hypers, step
         return randint(key, actions)
 
     return behave
 
 
-def epsilon_greedy(epsilon: float) -> Behaviour:
-    """A greedy action, ties broken uniformly; with probability ε, a uniformly random action."""
-    if not 0.0 <= epsilon <= 1.0:
-        raise UserError(f"epsilon must be in [0, 1]; got {epsilon}")
+def epsilon_greedy(epsilon: float | Schedule) -> Behaviour:
+    """A greedy action, ties broken uniformly; with probability ε, a uniformly random action. ε may be a schedule."""
+    schedule = epsilon if callable(epsilon) else lambda _: epsilon
+    for step in (0, LAST_STEP):
+        number = calling("the schedule of epsilon", schedule, step)
+        if not 0.0 <= float(number) <= 1.0:
+            raise UserError(f"epsilon must be in [0, 1]; got {epsilon}")
 
-    def behave(values: Array, hypers: Any, key: Key) -> Array:
+    def behave(values: Array, hypers: Any, key: Key, step: Array | int = LAST_STEP) -> Array:
         del hypers
         k_explore, k_choose = jax.random.split(key)
-        candidates = (values == jnp.max(values)) | (jax.random.uniform(k_explore) < epsilon)
+        candidates = (values == jnp.max(values)) | (jax.random.uniform(k_explore) < schedule(step))
         return _choose_among(k_choose, candidates)
 
     return behave

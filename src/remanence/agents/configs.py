@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from remanence.agents.base import Agent, AgentConfig, PerLane, PerLaneOrDefault, PerLaneOrNone
-from remanence.agents.behaviour import epsilon_greedy, uniform
+from remanence.agents.behaviour import Linear, epsilon_greedy, uniform
 from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
 from remanence.agents.deep_configs import DQN, PTDQN, Deep, DeepPTTD, DeepTD
+from remanence.agents.layers import CRelu, Dueling, LayerNorm
 from remanence.agents.linear import FeatureConfig, RowAndColumn, Table, ThresholdedRBF, linear
 from remanence.agents.networks import Conv, Dense, Flatten, MaxPool, OneHot, Relu, Scale, Tanh
 from remanence.agents.pt import pt_q, pt_td
@@ -193,9 +194,9 @@ KINDS: dict[str, type] = {
     kind.__name__: kind
     for kind in (
         *(Random, TD, PTTD, Q, PTQ, DQN, PTDQN, DeepTD, DeepPTTD),
-        *(Dense, Conv, MaxPool, Flatten, Relu, Tanh, OneHot, Scale),
+        *(Dense, Conv, MaxPool, Flatten, Relu, Tanh, OneHot, Scale, LayerNorm, CRelu, Dueling),
         *(Table, RowAndColumn, ThresholdedRBF),
-        *(Steps, Episodes),
+        *(Steps, Episodes, Linear),
     )
 }
 """the classes that configurations consist of, by name"""

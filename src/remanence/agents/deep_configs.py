@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import optax
 
 from remanence.agents.base import AT_SWITCH, Agent, PerLane, PerLaneOrDefault, PerLaneOrNone
-from remanence.agents.behaviour import Behaviour, epsilon_greedy, uniform
+from remanence.agents.behaviour import Behaviour, Linear, epsilon_greedy, uniform
 from remanence.agents.checked import CheckedConfig, Interval, consolidation_interval
 from remanence.agents.composition import ValueComposition, index_rows, separate_networks, shared_trunk, single
 from remanence.agents.dqn import deep_agent
+from remanence.agents.layers import Dueling
+from remanence.agents.modules import as_layer
 from remanence.agents.networks import (
     Conv,
     Dense,
@@ -39,6 +41,7 @@ from remanence.agents.training import (
     clear_replay,
     reset_all,
 )
+from remanence.core.describe import later
 from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec, Steps
 
@@ -55,7 +58,8 @@ class Deep(CheckedConfig):
     """Fields that all deep agents share."""
 
     layers: tuple[Layer, ...] | None = None
-    """hidden layers, without the output layer; None: chosen from the observations and `hidden`"""
+    """hidden layers, without the output layer; None: chosen from the observations and `hidden`. A module of Flax or Equinox can be
+    one of them (`agents/modules.py`)"""
     hidden: tuple[int, ...] = (64, 64)
     """units of the dense layers, if `layers` is None; images pass two convolutions first"""
     trunk: tuple[Layer, ...] = ()
@@ -72,7 +76,8 @@ class Deep(CheckedConfig):
     which an episode was truncated are then not learned from"""
     target_every: int | None = 200
     """steps between two copies to the target network; None bootstraps from the network itself"""
-    epsilon: float = 0.1
+    epsilon: float | Linear | Callable[..., Any] = 0.1
+    """probability of a random action: a number, or a schedule such as `Linear(1.0, 0.05, 10_000)` or one of optax"""
     optimizer: Optimizer = "adam"
     """sgd, adam, rmsprop, or an optax transformation without its learning rate"""
     frames: int = 1
@@ -85,7 +90,48 @@ class Deep(CheckedConfig):
     """(transient weights, initial transient weights) -> a number that is added to the loss"""
     renewal: Renewal | None = None
     """`Renewal(every, renew)`: a change of the transient weights every n steps, such as shrink-and-perturb"""
+    network: Layer | None = later(None)
+    """the entire network, with one output per action: a module of Flax or Equinox (`agents/modules.py`), or a layer"""
+    dueling: int | None = later(None)
+    """units of the hidden layer of each of two streams, value and advantages, instead of one output layer; None: no streams"""
+    learning_starts: int | None = later(None)
+    """steps before the first update; None: as soon as the replay buffer holds a batch"""
+    train_every: int = later(1)
+    """steps between two trainings"""
+    gradient_steps: int = later(1)
+    """batches, and gradient steps, of a training"""
+    n_step: int = later(1)
+    """steps of the return in the target"""
+    double: bool = later(False)
+    """whether the network chooses the next action, and the target network evaluates it (Double DQN)"""
+    loss: str | Callable[..., Any] = later("squared")
+    """squared, huber, or a function of the TD errors, [batch] -> [batch], whose mean is minimized"""
+    max_grad_norm: float | None = later(None)
+    """the largest norm of a gradient of the transient part; a longer one is shortened to it"""
+    tau: float = later(1.0)
+    """the share of the weights that is copied to the target network every `target_every` steps"""
+    reward_scale: float = later(1.0)
+    """rewards are multiplied by it before they are learned from; recorded returns are not"""
+    reward_clip: float | None = later(None)
+    """then rewards are limited to ± this"""
     problem: ClassVar[Problem] = CONTROL
+
+    def __post_init__(self) -> None:
+        for name in ("layers", "trunk"):
+            layers = getattr(self, name)
+            if isinstance(layers, tuple | list):
+                object.__setattr__(self, name, tuple(map(as_layer, layers)))
+        if self.network is not None:
+            object.__setattr__(self, "network", as_layer(self.network))
+        super().__post_init__()
+        self._check_options()
+
+    def _check_options(self) -> None:
+        """Raises for options that make no sense together."""
+        if self.network is not None and (self.layers is not None or self.trunk or self.dueling):
+            raise UserError("network is the entire network: give network, or layers, trunk and dueling, not both")
+        if self.problem is PREDICTION and (self.double or self.dueling):
+            raise UserError("double and dueling are about the values of actions, and prediction has none: omit them")
 
     @property
     def training(self) -> Training:
@@ -100,6 +146,16 @@ class Deep(CheckedConfig):
             self.implicit_next,
             self.penalty,
             self.renewal,
+            self.learning_starts,
+            self.train_every,
+            self.gradient_steps,
+            self.n_step,
+            self.double,
+            self.loss,
+            self.max_grad_norm,
+            self.tau,
+            self.reward_scale,
+            self.reward_clip,
         )
 
     def behaviour(self, spec: EnvSpec) -> Behaviour:
@@ -112,8 +168,11 @@ class Deep(CheckedConfig):
         """The value networks: one, or a permanent and a transient one; on a shared trunk if there is one."""
         images = spec.obs.images
         shape = _stacked_shape(spec.obs.shape, self.frames) if images is None else images.shape[1:]
-        hidden = self.hidden_layers(spec.obs, shape)
-        rest = (*hidden, Dense(outputs, self.output_init))
+        if self.network is not None:
+            rest = (*self.input_layers(spec.obs, shape), self.network)
+        else:
+            dueling = Dueling(outputs, self.dueling, self.output_init) if self.dueling else None
+            rest = (*self.hidden_layers(spec.obs, shape), dueling or Dense(outputs, self.output_init))
 
         def from_input(layers: tuple[Layer, ...]) -> Network:
             return sequence(layers, shape) if images is None else precomputed_inputs(layers, images)
@@ -126,7 +185,19 @@ class Deep(CheckedConfig):
             parts = separate_networks(from_input(rest), from_input(rest))
         else:
             parts = single(from_input(rest))
+        if parts.outputs != outputs:
+            raise UserError(
+                f"the network has {parts.outputs} outputs, and there are {outputs} actions: give it as many"
+            )
         return parts if images is None else index_rows(parts)
+
+    def input_layers(self, obs: ObsSpec, shape: tuple[int, ...]) -> list[Layer]:
+        """What makes numbers of observations that a network can use."""
+        if obs.num_states and obs.images is None:
+            return [OneHot(obs.num_states)]
+        is_uint8_image = len(shape) == 3 and obs.dtype == "uint8"
+        scale = self.scale or (obs.max_value if is_uint8_image else 1)
+        return [Scale(scale)] if scale != 1 else []
 
     def hidden_layers(self, obs: ObsSpec, shape: tuple[int, ...]) -> tuple[Layer, ...]:
         """The layers before the output: as given, else dense ones after what the observations need.
@@ -135,14 +206,7 @@ class Deep(CheckedConfig):
         """
         if self.layers is not None:
             return self.layers
-        layers: list[Layer] = []
-        if obs.num_states and obs.images is None:
-            layers.append(OneHot(obs.num_states))
-        else:
-            is_uint8_image = len(shape) == 3 and obs.dtype == "uint8"
-            scale = self.scale or (obs.max_value if is_uint8_image else 1)
-            if scale != 1:
-                layers.append(Scale(scale))
+        layers = self.input_layers(obs, shape)
         if len(shape) == 3:
             layers += _convolutions(min(shape[:2]))
         layers.append(Flatten())
@@ -171,6 +235,10 @@ class DQN(Deep):
         if self.reset and self.multihead:
             raise UserError(
                 "DQN has either a head for each task or a reset at each switch: give multihead or reset, not both"
+            )
+        if self.multihead and self.dueling:
+            raise UserError(
+                "dueling has one state value, and multihead a head for each task: give one of them, not both"
             )
         if self.sync_target and not (self.clear_replay or self.reset or self.multihead):
             raise UserError(

@@ -38,10 +38,11 @@ from jax.typing import ArrayLike
 from remanence.agents import absorption
 from remanence.agents import ring as rings
 from remanence.agents.base import Agent, ConsolidateEvery, Visited
-from remanence.agents.behaviour import Behaviour
+from remanence.agents.behaviour import LAST_STEP, Behaviour
 from remanence.agents.composition import ValueComposition
 from remanence.agents.frames import FrameStack, frame_stack
 from remanence.agents.heads import OutputProblem, head_per_task, one_head, with_task_obs
+from remanence.agents.n_step import read_n_steps
 from remanence.agents.native.support import why_not_native
 from remanence.agents.replay import IMPLICIT, NONE, SEPARATE, Frame, Replay, Sample
 from remanence.agents.ring import Ring
@@ -56,13 +57,16 @@ from remanence.agents.training import (
     Training,
     apply_gradient,
     check_options,
+    learned_reward,
+    make_loss,
     make_optimizer,
+    transient_optimizer,
 )
 from remanence.core.errors import calling
 from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
-from remanence.updates import decayed, permanent_loss, td_target, transient_loss
+from remanence.updates import decayed, double_value, permanent_loss, soft_copy, td_target, transient_loss
 
 SAMPLE = 256  # visited states on which networks are measured
 
@@ -98,13 +102,11 @@ class DeepLearner:
 
     @cached_property
     def outputs(self) -> OutputProblem:
-        return (
-            one_head(self.problem) if self.heads == 1 else head_per_task(self.problem, self.heads, self.parts.outputs)
-        )
+        return one_head(self.problem) if self.heads == 1 else head_per_task(self.heads, self.parts.outputs)
 
     @cached_property
     def optimizer(self) -> optax.GradientTransformation:
-        return make_optimizer(self.training.optimizer)
+        return transient_optimizer(self.training)
 
     @cached_property
     def permanent_optimizer(self) -> optax.GradientTransformation:
@@ -122,9 +124,10 @@ class DeepLearner:
     @cached_property
     def replay(self) -> Replay:
         """B"""
+        extras = {"action": _integer(self.parts.outputs), "reward": np.float32(0), "discount": np.float32(0)}
         return Replay(
             self.example_obs,
-            {"action": _integer(self.parts.outputs), "reward": np.float32(0), "discount": np.float32(0)},
+            extras if self.training.n_step == 1 else {**extras, "last": np.bool_(False)},
             self.training.replay,
             self.training.frames,
             self.training.replace,
@@ -176,11 +179,11 @@ class DeepLearner:
         return (parts.permanent(state.permanent, state.transient, seen) + parts.transient(state.transient, seen))[0]
 
     def act(self, state: DeepState, hypers: Hypers, obs: Array, key: Key) -> Array:
-        return self.behaviour(self.values(state, obs), hypers, key)  # line 5
+        return self.behaviour(self.values(state, obs), hypers, key, _clock(state))  # line 5
 
     def learn(self, state: DeepState, hypers: Hypers, transition: Transition, key: Key) -> DeepState:
         state = self.store(state, transition)  # lines 7, 8
-        state = self.update_transient(state, hypers, transition.valid, key)  # lines 9, 10, 11
+        state = self.train(state, hypers, self.can_learn(state, transition.valid), key)  # lines 9, 10, 11
         state = self.renew(state._replace(steps=state.steps + transition.valid), transition.valid, key)
         return self.sync_target(state, transition.valid)  # line 12
 
@@ -202,7 +205,10 @@ class DeepLearner:
                 seen = frames.input(frames.push(state.recent, transition.obs), transition.next_obs, state.age + 1)
                 next_permanent_q = parts.permanent(state.permanent, state.transient, seen)[0]
                 now, following = now._replace(cached=permanent_q), following._replace(cached=next_permanent_q)
-        extras = {"action": transition.action, "reward": transition.reward, "discount": transition.discount}
+        reward = learned_reward(self.training, transition.reward)
+        extras = {"action": transition.action, "reward": reward, "discount": transition.discount}
+        if self.training.n_step > 1:
+            extras["last"] = transition.last
         truncated = transition.last & (transition.discount > 0)
         recent, age = frames.advance(state.recent, state.age, transition)
         return state._replace(
@@ -211,23 +217,42 @@ class DeepLearner:
             age=age,
         )
 
-    def update_transient(self, state: DeepState, hypers: Hypers, valid: Array, key: Key) -> DeepState:
+    def train(self, state: DeepState, hypers: Hypers, due: Array, key: Key) -> DeepState:
+        """Gradient steps on batches from B, if they are due."""
+        every, count = self.training.train_every, self.training.gradient_steps
+        if every == count == 1:
+            return self.update_transient(state, hypers, due, key)
+
+        def update(i: Array | int, trained: dict[str, Any]) -> dict[str, Any]:
+            k_batch = key if count == 1 else jax.random.fold_in(key, i)
+            new = self.update_transient(state._replace(**trained), hypers, due, k_batch)
+            return {name: getattr(new, name) for name in trained}
+
+        def updates() -> dict[str, Any]:
+            return update(0, old) if count == 1 else jax.lax.fori_loop(0, count, update, old)
+
+        old = {name: getattr(state, name) for name in ("transient", "opt_state")}
+        return state._replace(**(updates() if every == 1 else _when_due(due, updates, old)))
+
+    def update_transient(self, state: DeepState, hypers: Hypers, due: Array, key: Key) -> DeepState:
         """A gradient step on a batch from B."""
-        sample = self.replay.sample(state.replay, key, self.training.batch)  # line 9
+        ages = self.replay.draw_ages(state.replay, key, self.training.batch)  # line 9
+        sample = read_n_steps(self.replay, state.replay, ages, self.training.n_step)
         actions = sample.extras["action"].astype(jnp.int32)
         output = jnp.broadcast_to(self.outputs.output(actions), actions.shape)
         target_weights = state.target if self.training.target_every else state.transient
         permanent_q, next_permanent_q = self.permanent_values(state, sample, target_weights)
         next_q = next_permanent_q + self.parts.transient(target_weights, sample.next_obs)
-        next_value = jax.vmap(self.outputs.bootstrap)(next_q, actions)
+        next_value = self.next_value(state, sample, actions, next_q)
         # line 10; the loss subtracts Q^P(S_j, A_j)
         y = td_target(sample.extras["reward"], sample.extras["discount"], next_value)
 
         def loss(transient: Any) -> Array:
             transient_q = self.parts.transient(transient, sample.obs)
-            squared = transient_loss(taken(transient_q, output), taken(permanent_q, output), y, sample.valid)
+            of_q, of_p = taken(transient_q, output), taken(permanent_q, output)
+            td_loss = transient_loss(of_q, of_p, y, sample.valid, make_loss(self.training.loss))
             penalty = self.training.penalty
-            return squared if penalty is None else squared + calling("the penalty", penalty, transient, state.initial)
+            return td_loss if penalty is None else td_loss + calling("the penalty", penalty, transient, state.initial)
 
         transient, opt_state = apply_gradient(  # line 11
             self.optimizer,
@@ -235,13 +260,26 @@ class DeepLearner:
             state.transient,
             state.opt_state,
             transient_lr(hypers),
-            self.can_learn(state, valid),
+            due,
         )
         return state._replace(transient=transient, opt_state=opt_state)
 
+    def next_value(self, state: DeepState, sample: Sample, actions: Array, next_q: Array) -> Array:
+        """[batch] the values of the next states, of which `next_q` [batch, outputs] are those of all outputs."""
+        of_head = jax.vmap(self.outputs.head)(next_q, actions)
+        if not self.training.double:
+            return jax.vmap(self.problem.bootstrap)(of_head)
+        _, permanent_q = self.permanent_values(state, sample, state.transient)
+        choosing = permanent_q + self.parts.transient(state.transient, sample.next_obs)
+        return jax.vmap(double_value)(jax.vmap(self.outputs.head)(choosing, actions), of_head)
+
     def can_learn(self, state: DeepState, valid: Array) -> Array:
-        """Whether B holds a batch, and this step counts."""
-        return valid & (rings.size(state.replay) >= self.training.batch)
+        """Whether B holds a batch, and the network is trained at this step, which counts."""
+        options = self.training
+        ready = valid & (rings.size(state.replay) >= options.batch)
+        if options.learning_starts is not None:
+            ready &= state.steps >= options.learning_starts
+        return ready if options.train_every == 1 else ready & ((state.steps + 1) % options.train_every == 0)
 
     def permanent_values(self, state: DeepState, sample: Sample, target_weights: Any) -> tuple[Array, Array]:
         """Q^P of the sampled states and of the next ones, each [batch, outputs]."""
@@ -262,11 +300,17 @@ class DeepLearner:
         return state._replace(transient=transient, opt_state=opt_state)
 
     def sync_target(self, state: DeepState, valid: Array) -> DeepState:
-        """Every `target_every` steps, copies the transient weights to the target network."""
+        """Every `target_every` steps, copies the transient weights, or a share of them, to the target network."""
         if not self.training.target_every:
             return state
-        due = valid & (state.steps % self.training.target_every == 0)
-        return state._replace(target=_when_due(due, lambda: state.transient, state.target))
+        due, tau = valid & (state.steps % self.training.target_every == 0), self.training.tau
+
+        def copied() -> Any:
+            if tau == 1.0:
+                return state.transient
+            return jax.tree.map(lambda target, weights: soft_copy(target, weights, tau), state.target, state.transient)
+
+        return state._replace(target=_when_due(due, copied, state.target))
 
     def consolidate(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         parts, training, options = self.parts, self.training, self.on_consolidate
@@ -328,14 +372,16 @@ class DeepLearner:
         Not only on the latest visits: Q^T decays in all states, and all states of B are bootstrapped from.
         """
         options, seen = self.consolidation, self.visited_states(state)
+        k_batches, k_replay, k_sample = jax.random.split(key, 3)
+        seen = seen._replace(output=jax.random.randint(k_sample, seen.output.shape, 0, self.parts.outputs))
         transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
         before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
         wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
         size = jnp.sum(wanted**2)
-        in_b = state._replace(visited=self.visits_of_replay(state.replay))
+        in_b = state._replace(visited=self.visits_of_replay(state.replay, k_replay))
 
         def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
-            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(key, i), options.batch)
+            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(k_batches, i), options.batch)
             return self.permanent_step(in_b, hypers, ages, network, ready, hypers.absorb, lr)
 
         def measure(network: Any) -> tuple[Array, Array]:
@@ -353,10 +399,10 @@ class DeepLearner:
         (permanent, opt_state), lr = absorption.absorb(network, state.absorb_lr, rounds, step, measure, active)
         return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
 
-    def visits_of_replay(self, replay: Ring) -> Ring:
-        """B as D would be: its actions as outputs, with Q^P of each, if that is cached."""
+    def visits_of_replay(self, replay: Ring, key: Key) -> Ring:
+        """B as D would be: a random action for each of its states, with its Q^P, if that is cached."""
         action, cached = replay.items["extras"]["action"], replay.items["now"]["cached"]
-        output = jnp.broadcast_to(jnp.asarray(self.outputs.output(action), action.dtype), action.shape)
+        output = jax.random.randint(key, action.shape, 0, self.parts.outputs).astype(action.dtype)
         value = taken(cached, output.astype(jnp.int32)) if self.use_cache else jnp.zeros(action.shape)
         return Ring({"now": replay.items["now"], "extras": {"output": output, "value": value}}, replay.count)
 
@@ -437,11 +483,12 @@ class DeepLearner:
             features=self.features if has_activations else None,
             activations=self.activations if has_activations else None,
             visited=self.visited_states if self.heads == 1 else None,
+            learned_reward=partial(learned_reward, self.training),
             native=why_not_native(self) or partial(self._native_agent, consolidate_every),
         )
         if self.heads == 1:
             return agent
-        return with_task_obs(agent, self.values, self.problem, self.behaviour, self.heads, self.parts.outputs)
+        return with_task_obs(agent, self.values, self.problem, self.behaviour, self.heads, self.parts.outputs, _clock)
 
     def _native_agent(self, consolidate_every: ConsolidateEvery) -> Agent:
         from remanence.core.native.compiling import one_at_a_time
@@ -489,6 +536,11 @@ def _policy_state(state: DeepState) -> DeepState:
     """The weights and the recent frames."""
     needed = ("permanent", "transient", "recent")
     return state._replace(**{name: () for name in state._fields if name not in needed})
+
+
+def _clock(state: DeepState) -> Array | int:
+    """The step of a schedule; a saved policy does not count."""
+    return LAST_STEP if isinstance(state.steps, tuple) else state.steps
 
 
 def _when_due(due: Array, new: Any, old: Any) -> Any:

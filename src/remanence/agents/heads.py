@@ -22,20 +22,20 @@ class OutputProblem(NamedTuple):
     """A `Problem` in which the value of the next state may depend on the action, because the action selects a head."""
 
     output: Callable[[Array], Any]  # action [] or [batch] -> output
-    bootstrap: Callable[[Array, Array], Array]  # (values of the next state [outputs], action []) -> []
+    head: Callable[[Array, Array], Array]  # (values of the next state [outputs], action []) -> those of its head
 
 
 def one_head(problem: Problem) -> OutputProblem:
     """All outputs belong to the same head."""
-    return OutputProblem(problem.output, lambda values, _: problem.bootstrap(values))
+    return OutputProblem(problem.output, lambda values, _: values)
 
 
-def head_per_task(problem: Problem, heads: int, outputs: int) -> OutputProblem:
+def head_per_task(heads: int, outputs: int) -> OutputProblem:
     """The problem of the inner learner: actions are outputs, and the next state is evaluated by the same head."""
     each = _outputs_per_head(heads, outputs)
     return OutputProblem(
         output=lambda action: action,
-        bootstrap=lambda values, action: problem.bootstrap(values.reshape(heads, -1)[action // each]),
+        head=lambda values, action: values.reshape(heads, -1)[action // each],
     )
 
 
@@ -46,17 +46,19 @@ def with_task_obs(
     behaviour: Behaviour,
     heads: int,
     outputs: int,
+    steps: Callable[[Any], Array | int],
 ) -> Agent:
     """The wrapper.
 
     Args:
-        inner: a learner with `head_per_task(problem, heads, outputs)`.
+        inner: a learner with `head_per_task(heads, outputs)`.
         values: (state, obs) -> [outputs] the values of all outputs.
+        steps: state -> the step of a schedule.
     """
     each = _outputs_per_head(heads, outputs)
 
     def act(state: Any, hypers: Hypers, obs: TaskObs, key: Key) -> Array:
-        return behaviour(values(state, obs.obs).reshape(heads, -1)[obs.task], hypers, key)
+        return behaviour(values(state, obs.obs).reshape(heads, -1)[obs.task], hypers, key, steps(state))
 
     def learn(state: Any, hypers: Hypers, transition: Transition, key: Key) -> Any:
         obs, next_obs = transition.obs, transition.next_obs

@@ -70,7 +70,7 @@ class Network(NamedTuple):
     layers: tuple[Layer, ...] = ()
     """its layers, if it is a plain sequence of them"""
     scaled: Callable[[Any, float | Array], Any] | None = None
-    """(weights, factor) -> weights with which every output is multiplied by the factor; None if the last layer is not dense"""
+    """(weights, factor) -> weights with which every output is multiplied by the factor; None if there are none"""
 
     @property
     def size(self) -> int:
@@ -100,8 +100,11 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
             values.append(layer.apply(layer_weights, values[-1]))
         return values
 
+    last_scaled = getattr(layers[-1], "scaled", None) if layers else None
+
     def scaled(weights: list[Any], factor: float | Array) -> list[Any]:
-        return [*weights[:-1], jax.tree.map(lambda leaf: factor * leaf, weights[-1])]
+        assert last_scaled is not None
+        return [*weights[:-1], last_scaled(weights[-1], factor)]
 
     return Network(
         init,
@@ -111,7 +114,7 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
         output=shapes[-1],
         summary=tuple(summary),
         layers=tuple(layers),
-        scaled=scaled if layers and isinstance(layers[-1], Dense) else None,
+        scaled=scaled if last_scaled else None,
     )
 
 
@@ -209,6 +212,10 @@ class Dense(Layer):
 
     def apply(self, weights: tuple[Array, Array], x: Array) -> Array:
         return x @ weights[0] + weights[1]
+
+    def scaled(self, weights: tuple[Array, Array], factor: float | Array) -> tuple[Array, Array]:
+        """Weights with which every output is multiplied by the factor."""
+        return jax.tree.map(lambda leaf: factor * leaf, weights)
 
     @property
     def label(self) -> str:

@@ -12,15 +12,17 @@ import optax
 from jax import Array
 
 from remanence.agents.composition import ValueComposition
-from remanence.core.errors import UserError, unknown
+from remanence.core.errors import UserError, calling, unknown
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Key
+from remanence.updates import huber, squared
 
 OPTIMIZERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "sgd": optax.identity,
     "adam": optax.scale_by_adam,
     "rmsprop": optax.scale_by_rms,
 }
+LOSSES: dict[str, Callable[[Array], Array]] = {"squared": squared, "huber": huber}
 KEEP, REINIT, DECAY, DECAY_OUTPUT = "keep", "reinit", "decay", "decay output"
 
 
@@ -60,6 +62,26 @@ class Training:
     """(transient weights, initial transient weights) -> a number that is added to the loss, such as half the squared distance
     between them (regenerative regularization)"""
     renewal: Renewal | None = None
+    learning_starts: int | None = None
+    """steps before the first update; None: as soon as the replay buffer holds a batch"""
+    train_every: int = 1
+    """steps between two trainings. Where none is due, none is computed"""
+    gradient_steps: int = 1
+    """batches, and gradient steps, of a training"""
+    n_step: int = 1
+    """steps of the return that the target consists of, before it bootstraps"""
+    double: bool = False
+    """whether the network chooses the next action, and the target network evaluates it (Double DQN)"""
+    loss: str | Callable[[Array], Array] = "squared"
+    """a name of `LOSSES`, or a function of the TD errors, [batch] -> [batch], whose mean is minimized"""
+    max_grad_norm: float | None = None
+    """the largest norm of a gradient, all weights together; a longer one is shortened to it"""
+    tau: float = 1.0
+    """the share of the weights that is copied to the target network every `target_every` steps"""
+    reward_scale: float = 1.0
+    """rewards are multiplied by it before they are stored"""
+    reward_clip: float | None = None
+    """then rewards are limited to ± this"""
 
 
 @dataclass(frozen=True)
@@ -125,6 +147,30 @@ def make_optimizer(option: str | optax.GradientTransformation) -> optax.Gradient
     return OPTIMIZERS[option]()
 
 
+def make_loss(option: str | Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """The loss with this name, or the given one."""
+    if callable(option):
+        return lambda error: calling("the loss", option, error)
+    if option not in LOSSES:
+        raise unknown("loss", option, LOSSES)
+    return LOSSES[option]
+
+
+def transient_optimizer(training: Training) -> optax.GradientTransformation:
+    """The optimizer of the transient part, which sees gradients that are not too long."""
+    optimizer = make_optimizer(training.optimizer)
+    if training.max_grad_norm is None:
+        return optimizer
+    return optax.chain(optax.clip_by_global_norm(training.max_grad_norm), optimizer)
+
+
+def learned_reward(training: Training, reward: Array) -> Array:
+    """A reward as it is learned from."""
+    if training.reward_scale != 1.0:
+        reward = training.reward_scale * reward
+    return reward if training.reward_clip is None else jnp.clip(reward, -training.reward_clip, training.reward_clip)
+
+
 def apply_gradient(
     optimizer: optax.GradientTransformation,
     gradient: Any,
@@ -160,6 +206,7 @@ def check_options(
         raise UserError(f"the target network must be copied every 1 or more steps; got {training.target_every}")
     if training.renewal is not None and training.renewal.every < 1:
         raise UserError(f"weights must be renewed every 1 or more steps; got {training.renewal.every}")
+    _check_learning(training)
     treatments = (KEEP, REINIT, DECAY, DECAY_OUTPUT)
     if on_consolidate.transient not in treatments:
         raise unknown("treatment of the transient weights", on_consolidate.transient, treatments)
@@ -175,6 +222,26 @@ def check_options(
             f"the network takes observations of shape {parts.input}, but the world gives {frame}"
             + (f", {training.frames} frames of it {seen}" if training.frames > 1 else "")
         )
+
+
+def _check_learning(training: Training) -> None:
+    """Raises for options of learning that cannot work."""
+    for name in ("train_every", "gradient_steps", "n_step"):
+        if getattr(training, name) < 1:
+            raise UserError(f"{name} must be at least 1; got {getattr(training, name)}")
+    if training.n_step > training.replay:
+        raise UserError(f"a return of {training.n_step} steps does not fit a replay buffer of {training.replay}")
+    if not 0.0 < training.tau <= 1.0:
+        raise UserError(
+            f"tau is the share that is copied to the target network, above 0 and at most 1; got {training.tau}"
+        )
+    if training.target_every is None and (training.double or training.tau != 1.0):
+        raise UserError("double and tau are about the target network, and there is none: give target_every")
+    for name in ("max_grad_norm", "reward_clip", "reward_scale"):
+        value = getattr(training, name)
+        if value is not None and not 0 < value < float("inf"):
+            raise UserError(f"{name} must be positive; got {value}")
+    make_loss(training.loss)
 
 
 def _check_optimizers(parts: ValueComposition, training: Training, consolidation: Consolidation) -> None:

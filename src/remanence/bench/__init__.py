@@ -14,8 +14,11 @@ from importlib.util import find_spec
 from remanence.bench.measure import Report
 from remanence.core.errors import UserError, unknown
 
-BENCHMARKS = ("prediction", "control", "theory", "deep", "jellybean", "minatar")
-PEERS = {"torch": ("torch", ("deep", "jellybean", "minatar")), "sb3": ("stable_baselines3", ("deep", "minatar"))}
+BENCHMARKS = ("prediction", "control", "theory", "deep", "jellybean", "minatar", "live")
+PEERS = {
+    "torch": ("torch", ("deep", "jellybean", "minatar")),
+    "sb3": ("stable_baselines3", ("deep", "minatar", "live")),
+}
 """other libraries: their packages, and the benchmarks that compare with them"""
 SMOKE_REMARK = "smoke test: the sizes are tiny, the numbers mean nothing"
 

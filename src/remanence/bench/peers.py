@@ -15,10 +15,11 @@ import gymnasium
 import numpy as np
 
 from remanence.agents.configs import DQN, PTDQN
-from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu
+from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu, Scale
 from remanence.bench.lives import Entrant, LifeSizes
 from remanence.bench.measure import Lap
 from remanence.core.errors import UserError
+from remanence.core.types import ObsSpec
 from remanence.runs.plan import Plan
 
 COMPARED = ("PT-DQN", "DQN")
@@ -35,7 +36,8 @@ def peers(against: str, plan: Plan, frames: Mapping[str, np.ndarray], sizes: Lif
             consolidate = _flushed(life.consolidate) if isinstance(config, PTDQN) else None
             entrants.append(Entrant(name, against, 1, _flushed(life.play), consolidate, note))
         elif isinstance(config, DQN):
-            play = stable_baselines(config, plan.world.discount, sizes.chunk)
+            games = gymnasium.make("remanence.gym:remanence/MinAtarGames-v0")
+            play = stable_baselines(config, games, plan.world.discount, sizes.chunk)
             entrants.append(Entrant(name, against, 1, _flushed(play), note="1 lane, one thread, with Gymnasium"))
     for entrant in entrants:
         entrant.play()
@@ -144,29 +146,35 @@ class TorchLife:
         return {"adam": self.torch.optim.Adam, "sgd": self.torch.optim.SGD}[kind](network.parameters(), lr=lr)
 
 
-def stable_baselines(config: DQN, discount: float, chunk: int) -> Callable[[], Lap]:
-    """Chunks of a life of stable-baselines3's DQN with the network of our agent, in MinAtar."""
+def stable_baselines(config: DQN, env: gymnasium.Env, discount: float, chunk: int) -> Callable[[], Lap]:
+    """Chunks of a life of stable-baselines3's DQN with the network of our agent. It divides uint8 images by 255 itself."""
     base = import_module("stable_baselines3.common.torch_layers").BaseFeaturesExtractor
+    import_module("torch").set_num_threads(1)
+    box = env.observation_space
+    assert isinstance(box, gymnasium.spaces.Box)
+    hidden = config.hidden_layers(ObsSpec(box.shape, str(box.dtype)), box.shape)
+    layers = [layer for layer in hidden if not isinstance(layer, Scale)]
 
     class HiddenLayers(base):
         def __init__(self, space: gymnasium.spaces.Box) -> None:
-            shape = (space.shape[-1], *space.shape[:-1])
-            layers = make_network(config.layers or (), shape)
-            super().__init__(space, layers(import_module("torch").zeros(1, *shape)).shape[1])
-            self.layers = layers
+            self.channels_last = len(space.shape) == 3 and space.shape == box.shape  # else already moved
+            shape = (space.shape[-1], *space.shape[:-1]) if self.channels_last else space.shape
+            network = make_network(layers, shape)
+            super().__init__(space, network(import_module("torch").zeros(1, *shape)).shape[1])
+            self.layers = network
 
         def forward(self, obs: Any) -> Any:
-            return self.layers(obs.permute(0, 3, 1, 2))
+            return self.layers(obs.permute(0, 3, 1, 2) if self.channels_last else obs)
 
     model = import_module("stable_baselines3").DQN(
         "MlpPolicy",
-        gymnasium.make("remanence.gym:remanence/MinAtarGames-v0"),
+        env,
         learning_rate=config.lr,
         buffer_size=config.replay,
         learning_starts=config.batch,
         batch_size=config.batch,
         gamma=discount,
-        train_freq=1,  # with one gradient step each
+        train_freq=config.train_every,  # with one gradient step each
         target_update_interval=config.target_every or 1,
         policy_kwargs={"features_extractor_class": HiddenLayers, "net_arch": []},
         device="cpu",

@@ -15,11 +15,11 @@ class BenchCommand:
     """Measure how fast the engine is, against other ways of doing the same."""
 
     what: Positional[str] = "prediction"
-    """which benchmark: prediction, control, theory, deep, jellybean or minatar"""
+    """which benchmark: prediction, control, theory, deep, jellybean, minatar or live"""
     smoke: bool = False
     """only try that it works: tiny sizes, a few seconds, numbers that mean nothing"""
     against: str | None = None
-    """also time the same agents in another library: torch or sb3 (for deep, jellybean, minatar; sb3 plays MinAtar only)"""
+    """also time the same agents in another library: torch (for deep, jellybean, minatar) or sb3 (for deep, minatar, live)"""
     json: bool = False
     """print JSON instead of a table"""
 

@@ -19,9 +19,11 @@ import platform
 import resource
 import stat
 import sys
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from platformdirs import user_cache_dir
 
@@ -100,6 +102,22 @@ def memory() -> int:
             total = min(total, int(limit.read_text()))
     address_space = resource.getrlimit(resource.RLIMIT_AS)[0]
     return total if address_space == resource.RLIM_INFINITY else min(total, address_space)
+
+
+def device_memory(devices: Sequence[Any] | None = None) -> int:
+    """Memory in bytes of the devices that hold the lanes. Lanes are spread evenly, so the smallest device counts.
+
+    A CPU states no limit of its own: its devices share `memory()`, and an accelerator whose limit is unknown counts like it.
+    """
+    import jax
+
+    limits = [limit_of(device) for device in (jax.devices() if devices is None else devices)]
+    return len(limits) * min(limits) if all(limits) else memory()
+
+
+def limit_of(device: Any) -> int:
+    """Bytes that programs may use on a device; 0 if it does not say."""
+    return (device.memory_stats() or {}).get("bytes_limit", 0)
 
 
 def use_cores(count: int) -> None:

@@ -16,6 +16,17 @@ import numpy as np
 from remanence.core.errors import UserError, unknown
 
 KIND = "kind"  # the key that holds the class of a dataclass
+_LATER = "not described at its default"
+
+
+def later(default: Any) -> Any:
+    """A field that was added after runs were stored: at its default it is not described, so they keep their hash."""
+    return dataclasses.field(default=default, metadata={_LATER: True})
+
+
+def _is_described(field: dataclasses.Field[Any], value: Any) -> bool:
+    unchanged = isinstance(value, type(field.default)) and value == field.default
+    return field.compare and not (_LATER in field.metadata and unchanged)
 
 
 def to_json(value: Any) -> Any:
@@ -33,10 +44,13 @@ def to_json(value: Any) -> Any:
     if isinstance(value, types.SimpleNamespace):
         return {KIND: type(value).__name__, **to_json(vars(value))}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {
-            field.name: to_json(getattr(value, field.name)) for field in dataclasses.fields(value) if field.compare
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        described = {
+            field.name: to_json(fields[field.name])
+            for field in dataclasses.fields(value)
+            if _is_described(field, fields[field.name])
         }
-        return {KIND: type(value).__name__, **fields}
+        return {KIND: type(value).__name__, **described}
     if isinstance(value, Mapping):
         return {str(key): to_json(one) for key, one in value.items()}
     if isinstance(value, tuple | list):
@@ -47,6 +61,8 @@ def to_json(value: Any) -> Any:
         return {"method": value.__func__.__qualname__, "of": to_json(value.__self__)}
     if isinstance(value, types.FunctionType):
         return _function(value)
+    if isinstance(value, types.ModuleType):  # that a function closes over
+        return value.__name__
     if isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or callable(value):
         return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
     raise UserError(f"a configuration holds numbers, texts, tuples, dataclasses and functions; not {value!r}")

@@ -196,6 +196,7 @@ def _interface_version() -> tuple[int, int] | None:
         found.append(_version(at.contents))
         _answer_metadata(at.contents)
 
+    jax.devices("cpu")  # XLA asks only after it has started
     register_target("remanence_version", _address(ask))
     _registered["remanence_version"] = ask
     return found[0] if found else None

@@ -247,7 +247,8 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
         step=life.step + active,
     )
     if life.parts is not None:
-        moved = moved._replace(parts=tree_where(active, parts.see_reward(life.parts, seen.reward), life.parts))
+        learned = agent.learned_reward(seen.reward)
+        moved = moved._replace(parts=tree_where(active, parts.see_reward(life.parts, learned), life.parts))
     if config.by_steps:
         moved = moved._replace(
             episodes=tree_where(active, _count(life.episodes, seen, completed), life.episodes),

@@ -34,7 +34,7 @@ SMOOTH = 10  # episodes
 PUBLISHED = Published("figure3-rooms", (PAPER, RELEASED, SMOKE), segment_length=500, smooth=SMOOTH)
 
 
-def _plan(released: bool = False) -> Plan:
+def rooms_plan(released: bool = False) -> Plan:
     world = two_rooms()
     contenders = semi_continual(
         DQN,
@@ -75,9 +75,9 @@ EXPERIMENTS = (
         figure="Figure 3d",
         title="Two rooms, deep control",
         plans={
-            PAPER: _plan,
-            RELEASED: partial(_plan, released=True),
-            SMOKE: lambda: shrink(_plan(), segments=3, segment_length=10, seeds=2),
+            PAPER: rooms_plan,
+            RELEASED: partial(rooms_plan, released=True),
+            SMOKE: lambda: shrink(rooms_plan(), segments=3, segment_length=10, seeds=2),
         },
         figures=_figures,
         claims=partial(control_claims, family="DQN"),

@@ -159,7 +159,7 @@ def item_values(agent: Agent, world: JellyBeanWorld) -> Probe:
     return measure
 
 
-def _shrunk(contenders: Field) -> Plan:
+def small_jellybean_plan(contenders: Field) -> Plan:
     """A small version that runs in seconds: short tasks, and a short consolidation interval."""
     plan = shrink(
         jellybean_plan(preset("released"), contenders, consolidate_every=200), segments=2, segment_length=500, seeds=2
@@ -171,7 +171,7 @@ def _plans(contenders: Field, segments: int = SEGMENTS, seeds: int = 30) -> dict
     return {
         PAPER: lambda: jellybean_plan(preset("paper"), contenders, segments, seeds),
         RELEASED: lambda: jellybean_plan(preset("released"), contenders, segments, seeds, sync_target=True),
-        SMOKE: lambda: _shrunk(contenders),
+        SMOKE: lambda: small_jellybean_plan(contenders),
     }
 
 

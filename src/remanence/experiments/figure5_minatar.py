@@ -16,7 +16,7 @@ from remanence.core.types import Steps
 from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
-from remanence.experiments.deep import CONTROL_REMARK, Continual, against_rivals, paper_tables
+from remanence.experiments.deep import CONTROL_REMARK, Continual, Field, against_rivals, paper_tables
 from remanence.experiments.statements import FAVORABLE
 from remanence.report.figures import Line, learning_curves
 from remanence.report.panels.games import returns_per_game
@@ -68,7 +68,12 @@ def _contenders(make: Continual) -> dict[str, Contender]:
     return make.all(CHOSEN, plain=1e-5, multihead=1e-5, large=1e-4)
 
 
-def minatar_plan(filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EVERY, sync_target: bool = False) -> Plan:
+def minatar_plan(
+    filters: int = FILTERS,
+    consolidate_every: int = CONSOLIDATE_EVERY,
+    sync_target: bool = False,
+    contenders: Field = _contenders,
+) -> Plan:
     world = MinAtarGames(ramping=False)
     make = Continual(
         layers=partial(layers, filters),
@@ -89,7 +94,7 @@ def minatar_plan(filters: int = FILTERS, consolidate_every: int = CONSOLIDATE_EV
             boundaries_known=False,
             truncate_on_switch=True,
         ),
-        contenders=_contenders(make),
+        contenders=contenders(make),
         probe=lambda _: _returns,
         round_steps=200,
         lanes_at_once=60,
@@ -102,16 +107,16 @@ def _returns(probe_input: ProbeInput) -> dict[str, Array]:
     return {**latest_returns(probe_input), GAME: probe_input.task_id.astype(jnp.float32)}
 
 
-def _smoke() -> Plan:
+def small_minatar_plan(contenders: Field = _contenders) -> Plan:
     """A small version that runs in seconds: short tasks, and a short consolidation interval."""
-    plan = shrink(minatar_plan(consolidate_every=200), segments=3, segment_length=400, seeds=2)
+    plan = shrink(minatar_plan(consolidate_every=200, contenders=contenders), segments=3, segment_length=400, seeds=2)
     return dataclasses.replace(plan, window=100, round_steps=50)
 
 
 PLANS: dict[str, Callable[[], Plan]] = {
     PAPER: minatar_plan,
     RELEASED: lambda: minatar_plan(RELEASED_FILTERS, sync_target=True),
-    SMOKE: _smoke,
+    SMOKE: small_minatar_plan,
 }
 
 

@@ -16,6 +16,7 @@ from remanence.experiments import (
     figure5_minatar,
     study_lifetime,
     study_lifetime_exact,
+    study_permanent,
 )
 from remanence.experiments.base import Experiment
 from remanence.experiments.from_file import is_file, load_file
@@ -35,6 +36,7 @@ REGISTRY: dict[str, Experiment] = {
         appendix_task_diameter,
         study_lifetime,
         study_lifetime_exact,
+        study_permanent,
     )
     for experiment in module.EXPERIMENTS
 }

@@ -110,8 +110,10 @@ def _check_obs(env: Any, name: str, spaces: Spaces, obs: Any, when: str) -> None
     space = env.observation_space
     if space.contains(obs):
         return
-    array, wrong = np.asarray(obs), ""
-    if array.shape != spaces.env_shape:
+    array, wrong = np.asarray(None if spaces.parts else obs), ""
+    if spaces.parts:
+        wrong = f"{_kind(obs)} outside of {space}"
+    elif array.shape != spaces.env_shape:
         wrong = f"shape {array.shape} instead of {spaces.env_shape}"
     elif not np.can_cast(array.dtype, space.dtype):
         wrong = f"dtype {array.dtype} instead of {space.dtype}"

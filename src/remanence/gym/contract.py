@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.gym.spaces import named_parts
 
 # How far outside of its space a float may be: the rounding of its dtype.
 TOLERANCE = 1e-6
@@ -33,6 +34,9 @@ class ObsCheck:
         from gymnasium import spaces
 
         self.space, self.low, self.high = space, None, None
+        self.parts = {key: ObsCheck(part) for key, part in named_parts(space).items()}
+        if self.parts:
+            return
         dtype = np.dtype(space.dtype)
         self.kinds = "iu" if isinstance(space, spaces.Discrete) else "f" + "iub" if dtype.kind == "f" else "iub"
         self.finite = dtype.kind == "f"
@@ -52,7 +56,10 @@ class ObsCheck:
         elif dtype.kind == "b" or (low > np.iinfo(dtype).min).any() or (high < np.iinfo(dtype).max).any():
             self.low, self.high = low, high
 
-    def __call__(self, obs: Any) -> np.ndarray:
+    def __call__(self, obs: Any) -> Any:
+        """The observation as an array; of a Dict or Tuple, its parts by key or place."""
+        if self.parts:
+            return {key: check(obs[key]) for key, check in self.parts.items()}
         array = np.asarray(obs)
         if array.dtype.kind not in self.kinds:
             raise UserError(f"an observation of dtype {array.dtype} instead of {self.space.dtype}: {_short(obs)}")

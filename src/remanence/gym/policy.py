@@ -91,9 +91,9 @@ class Policy:
             "format": FORMAT,
             "remanence": __version__,
             "name": self.name,
-            "config": config or {KIND: type(self.config).__name__},
+            "config": config or _own_config(self.config),
             "needs_agent": config is None,
-            "spaces": dataclasses.asdict(self.spaces),
+            "spaces": to_json(self.spaces),
             "tasks": self.tasks,
             **self.about,
         }
@@ -118,6 +118,13 @@ class Policy:
         if self._frames == 1:
             return self.spaces.encode_many(obs)
         wanted = self._input_shape
+        if self.spaces.parts:
+            frames = obs if isinstance(obs, list) else [obs]
+            if len(frames) != self._frames:
+                raise UserError(
+                    f"this agent stacks {self._frames} frames: give a list of the last {self._frames} observations"
+                )
+            return np.asarray(join_frames(jnp.asarray(self.spaces.encode_many(frames)[0])[None])), False
         array = np.asarray(obs)
         if array.shape != wanted and (array.shape[1:] != wanted or array.ndim != len(wanted) + 1):
             raise UserError(
@@ -139,10 +146,11 @@ class Policy:
         return task
 
 
-def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
+def load_policy(path: str | Path, agent: AgentConfig | type | None = None) -> Policy:
     """Reads a policy that `Policy.save` wrote.
 
-    Args: agent: the configuration, where the file cannot hold it: of a class of your own, or with functions in it.
+    Args: agent: your own class of configurations, whose fields the file holds; or the configuration itself, if it has functions in
+        it, which no file holds.
     """
     path = Path(path)
     if not path.is_file():
@@ -158,7 +166,7 @@ def load_policy(path: str | Path, agent: AgentConfig | None = None) -> Policy:
                 f"'{path}' is the policy of an agent that no file can hold ({described[KIND]} is a class of your own, or has "
                 "functions in it): give its configuration, load_policy(path, agent=…)"
             )
-        config = agent or _config(described)
+        config = _own(agent, described, path) if isinstance(agent, type) else agent or _config(described)
         spaces = _spaces(about.pop("spaces"))
         name, tasks = str(about.pop("name")), about.pop("tasks")
         if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
@@ -202,6 +210,30 @@ def _described(config: AgentConfig) -> dict[str, Any] | None:
         return None
 
 
+def _own_config(config: AgentConfig) -> dict[str, Any]:
+    """A configuration of a user's own class: its fields if they are plain data, else only its name."""
+    kind = type(config)
+    try:
+        described = to_json(config)
+        if from_json(described, {**KINDS, kind.__name__: kind}) == config:
+            return described
+    except (UserError, ValueError, TypeError, AttributeError):
+        pass
+    return {KIND: kind.__name__}
+
+
+def _own(kind: type, described: dict[str, Any], path: Path) -> AgentConfig:
+    """The configuration of the user's own class."""
+    if described[KIND] != kind.__name__:
+        raise UserError(f"'{path}' is the policy of a {described[KIND]}, not of a {kind.__name__}")
+    if len(described) == 1 and dataclasses.fields(kind):
+        raise UserError(
+            f"'{path}' does not hold the fields of {kind.__name__}, which has functions in it: give the configuration itself, "
+            f"load_policy(path, agent={kind.__name__}(…))"
+        )
+    return from_json(described, {**KINDS, kind.__name__: kind})
+
+
 def _config(described: dict[str, Any]) -> AgentConfig:
     if described[KIND] not in KINDS:
         raise ValueError("config")
@@ -214,10 +246,15 @@ def _tuple(value: Any) -> Any:
 
 def _spaces(described: dict[str, Any]) -> Spaces:
     """Spaces from JSON; raises if a field is missing or has another type than it should."""
-    if missing := {field.name for field in dataclasses.fields(Spaces)} - {*described}:
+    described = dict(described)
+    parts = tuple((key, _spaces(part)) for key, part in described.pop("parts", []))
+    if any(not isinstance(key, str | int) for key, _ in parts):
+        raise ValueError("parts")
+    if missing := {field.name for field in dataclasses.fields(Spaces)} - {*described, "parts"}:
         raise ValueError(f"without {missing}")
-    spaces = Spaces(**{name: _tuple(value) for name, value in described.items()})
-    for name, hint in typing.get_type_hints(Spaces).items():
+    spaces = Spaces(**{name: _tuple(value) for name, value in described.items()}, parts=parts)
+    hints = {name: hint for name, hint in typing.get_type_hints(Spaces).items() if name != "parts"}
+    for name, hint in hints.items():
         value = getattr(spaces, name)
         is_tuple = typing.get_origin(hint) is tuple
         parts, kind = (value, int) if is_tuple else ((value,), hint)

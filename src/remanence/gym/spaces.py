@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from remanence.core.describe import later
 from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec
 
@@ -37,6 +38,8 @@ class Spaces:
     channels_first: bool = False
     max_value: int = 255
     """the largest value of uint8 images"""
+    parts: tuple[tuple[str | int, Spaces], ...] = later(())
+    """of Dict and Tuple observations, by key or place: agents see them one after the other, as one vector"""
 
     def env_spec(self, tasks: int, discount: float = 0.99) -> EnvSpec:
         """What agents must know of the environment."""
@@ -45,6 +48,8 @@ class Spaces:
 
     def encode(self, obs: Any) -> np.ndarray:
         """One observation as agents see it. Always a copy: environments may reuse their array."""
+        if self.parts:
+            return np.concatenate([part._as_vector(obs[key]) for key, part in self.parts]).astype(self.dtype)
         array = np.asarray(obs)
         if array.shape != self.env_shape:
             raise UserError(
@@ -53,13 +58,27 @@ class Spaces:
         return self._encoded(array)
 
     def encode_many(self, obs: Any) -> tuple[np.ndarray, bool]:
-        """One observation or a batch, as [n, *shape], and whether it was a batch."""
+        """One observation or a batch, as [n, *shape], and whether it was a batch: of Dict or Tuple observations, a list."""
+        if self.parts:
+            many = isinstance(obs, list)
+            return np.stack([self.encode(one) for one in (obs if many else [obs])]), many
         array = np.asarray(obs)
         if array.shape == self.env_shape:
             return self._encoded(array)[None], False
         if array.shape[1:] != self.env_shape or array.ndim != len(self.env_shape) + 1:
             raise UserError(f"an observation has shape {self.env_shape}, a batch of them (n, …); got {array.shape}")
         return np.stack([self._encoded(one) for one in array]), True
+
+    def _as_vector(self, obs: Any) -> np.ndarray:
+        """An observation as a part of a vector: states one-hot, uint8 images from 0 to 1."""
+        seen = self.encode(obs)
+        if self.kind == DISCRETE:
+            return np.arange(self.states) == seen
+        return (seen / self.max_value if self._is_uint8_image else seen).reshape(-1)
+
+    @property
+    def _is_uint8_image(self) -> bool:
+        return self.kind == IMAGE and self.dtype == "uint8"
 
     def _encoded(self, array: np.ndarray) -> np.ndarray:
         if self.kind == DISCRETE:
@@ -97,6 +116,10 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             f"observations need at least one number; those of {observations} have none (shape {observations.shape})"
         )
     acting: dict[str, Any] = {"actions": int(actions.n), "first_action": int(actions.start)}
+    if parts := tuple((key, read_spaces(space, actions)) for key, space in named_parts(observations).items()):
+        size = sum(part.states or math.prod(part.shape) for _, part in parts)
+        bits = all(part.states or part.dtype == "bool" for _, part in parts)
+        return Spaces(VECTOR, (), (size,), "bool" if bits else "float32", **acting, parts=parts)
     if isinstance(observations, spaces.Discrete):
         states = {"states": int(observations.n), "first_state": int(observations.start)}
         return Spaces(DISCRETE, (), (), "int32", **states, **acting)
@@ -112,6 +135,15 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             "their parts with a wrapper (gymnasium.wrappers.FlattenObservation, or minigrid's ImgObsWrapper)"
         )
     return _of_box(observations, acting)
+
+
+def named_parts(space: Any) -> dict[str | int, Any]:
+    """The spaces that a Dict or Tuple consists of, by key or place; those of any other space: none."""
+    from gymnasium import spaces
+
+    if isinstance(space, spaces.Dict):
+        return dict(space.items())
+    return dict(enumerate(space)) if isinstance(space, spaces.Tuple) else {}
 
 
 def _of_box(box: Any, acting: dict[str, Any]) -> Spaces:

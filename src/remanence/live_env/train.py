@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import threading
 import time
@@ -18,6 +17,7 @@ from remanence import __version__
 from remanence.agents.base import Agent, AgentConfig, check_hypers, hypers_of
 from remanence.agents.learners import choose_learner
 from remanence.core import backend
+from remanence.core.describe import to_json
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Steps
@@ -120,7 +120,8 @@ def live(
             hypers, agent = hypers_of(config), drivers[name].config.agent
             outcome = _run(name, hypers, drivers[name], workers, numbers, progress)
             failed = _failed(name, workers, numbers)
-            absurd = MARGIN * largest_value(workers.largest_reward, discount, int(outcome.steps.max()))
+            reward = float(agent.learned_reward(jax.numpy.float32(workers.largest_reward)))
+            absurd = MARGIN * largest_value(reward, discount, int(outcome.steps.max()))
             for row, seed in enumerate(numbers):
                 state = jax.tree.map(lambda leaf, row=row: leaf[row], agent.policy_state(outcome.agents))
                 lane = len(lanes)
@@ -243,9 +244,10 @@ def _driver(
     except UserError as error:
         raise UserError(f"{name}: {error}") from error
     needed = COPIES * lanes * driver.bytes_per_lane(hypers)
-    if needed > SHARE_OF_MEMORY * backend.memory():
+    there = backend.device_memory(driver.mesh.devices.tolist())
+    if needed > SHARE_OF_MEMORY * there:
         raise UserError(
-            f"{name} needs about {needed / 2**30:.1f} GB for {lanes} seeds, but there are {backend.memory() / 2**30:.1f}: "
+            f"{name} needs about {needed / 2**30:.1f} GB for {lanes} seeds, but there are {there / 2**30:.1f}: "
             "give a smaller replay buffer (replay=…) or fewer seeds"
         )
     return driver
@@ -332,7 +334,7 @@ def _describe(
             "kind": "Gymnasium",
             "environments": environments,
             "discount": float(discount),
-            **dataclasses.asdict(spaces),
+            **to_json(spaces),
         },
         "stream": {
             "kind": type(stream).__name__,

@@ -20,6 +20,7 @@ from remanence.results.store import Results
 # Okabe and Ito's colors, safe for color-blind readers, one per family of contenders.
 COLOURS = {
     "PT": "#D55E00",
+    "by shares": "#CC79A7",  # as multihead, which is never drawn beside it
     "plain": "#0072B2",
     "reset": "#009E73",
     "multihead": "#CC79A7",
@@ -64,7 +65,7 @@ def colour_scale(contenders: Sequence[str]) -> alt.Scale:
 
 def _family(contender: str) -> str:
     if contender.startswith("PT"):
-        return "PT"
+        return "by shares" if " by shares" in contender else "PT"
     return next((kind for kind in COLOURS if contender.endswith(kind)), "plain")
 
 

@@ -1,7 +1,7 @@
 """Checkpoints of a group of lanes: the whole state, so that a resumed run gives the same bits.
 
-<n>/state/          named arrays, written by orbax
-<n>/manifest.json   size and checksum of each file, shapes of arrays without elements (orbax cannot store them), run and lanes
+<n>/state/          one compressed file of bytes per array
+<n>/manifest.json   names, shapes and dtypes of the arrays, size and checksum of each file, run and lanes
 
 A checkpoint is written under a temporary name and renamed when complete, so a crash cannot damage the older ones. The last
 two are kept. They hold arrays and JSON only, never code.
@@ -10,20 +10,19 @@ two are kept. They hold arrays and JSON only, never code.
 from __future__ import annotations
 
 import errno
+import io
 import json
-import logging
 import os
 import shutil
-import sys
 import time
 import zlib
 from collections.abc import Callable, Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import polars as pl
 
 from remanence import __version__
 from remanence.core.errors import UserError
@@ -58,18 +57,16 @@ class Checkpoints:
         partial, place = self.path / f"{number}.partial", self.path / str(number)
         try:
             self._clear_away()
-            # Check first: if the disk fills up during a write, every orbax thread prints an error of its own.
             wanted = self._last_size or sum(array.nbytes for array in state.values()) // 8
             if shutil.disk_usage(self.path.parent).free < wanted:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            _write_arrays(partial / "state", {name: array for name, array in state.items() if array.size})
-            zero_size = {name: (array.shape, array.dtype.str) for name, array in state.items() if not array.size}
+            arrays = _write_arrays(partial / "state", state)
             files = {str(file.relative_to(partial)): _checksum(file) for file in sorted(_files(partial))}
             manifest: dict[str, Any] = {
                 "belongs_to": self.belongs_to,
                 "versions": VERSIONS,
                 "files": files,
-                "zero_size": zero_size,
+                "arrays": arrays,
             }
             manifest["checksum"] = _manifest_checksum(manifest)
             (partial / "manifest.json").write_text(json.dumps(manifest))
@@ -94,8 +91,7 @@ class Checkpoints:
             try:
                 manifest = _checked_manifest(place)
                 self._check(manifest)
-                zero_size = {name: np.zeros(shape, kind) for name, (shape, kind) in manifest["zero_size"].items()}
-                return _read_arrays(place / "state") | zero_size
+                return _read_arrays(place / "state", manifest)
             except _DamageError as damage:
                 self._damaged.add(number)
                 warn(f"the checkpoint '{place}' is damaged ({damage}): trying the previous one")
@@ -175,40 +171,40 @@ def _files(place: Path) -> list[Path]:
     return [entry for entry in place.rglob("*") if entry.is_file()]
 
 
-def _write_arrays(place: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    _checkpointer().save(place.absolute(), dict(arrays))
+def _write_arrays(place: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Writes a file for each array. Returns what it takes to read them: file, shape and dtype by name."""
+    place.mkdir(parents=True, exist_ok=True)
+    about = {}
+    for number, (name, array) in enumerate(arrays.items()):
+        file, compressed = place / f"{number}.arrow", io.BytesIO()
+        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        pl.DataFrame({"bytes": content}).write_ipc(compressed, compression="zstd")
+        file.write_bytes(compressed.getbuffer())
+        sync(file)
+        about[name] = (file.name, array.shape, array.dtype.str)
+    sync(place)
+    return about
 
 
-def _read_arrays(place: Path) -> dict[str, np.ndarray]:
-    import orbax.checkpoint as ocp
+def _read_arrays(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
+    if "arrays" not in manifest:
+        return _read_by_orbax(place, manifest["zero_size"])
+    return {
+        name: pl.read_ipc(place / file)["bytes"].to_numpy().view(dtype).reshape(shape)
+        for name, (file, shape, dtype) in manifest["arrays"].items()
+    }
 
-    checkpointer = _checkpointer()
+
+def _read_by_orbax(place: Path, zero_size: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """A checkpoint from before November 2026. Orbax could not store arrays without elements: they are in the manifest."""
+    try:
+        import orbax.checkpoint as ocp
+    except ImportError as missing:
+        raise UserError(
+            f"the checkpoint '{place.parent}' was written by orbax: `pip install orbax-checkpoint`, or start over with --restart"
+        ) from missing
+    checkpointer = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
     names = checkpointer.metadata(place.absolute()).item_metadata.tree
     as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
-    return checkpointer.restore(place.absolute(), restore_args=as_numpy)
-
-
-def _checkpointer() -> Any:
-    """Imports orbax only when needed: most commands do not use it."""
-    import orbax.checkpoint as ocp
-
-    logging.getLogger("absl").setLevel(logging.CRITICAL)  # it logs every file, and every thread that fails
-    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    _silence_stragglers()
-    return ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
-
-
-@cache
-def _silence_stragglers() -> None:
-    """Hides "Event loop is closed", which each orbax thread prints if the disk fills up during a write.
-
-    The error itself is still raised.
-    """
-    usual = sys.unraisablehook
-
-    def hook(what: Any) -> None:
-        if not (what.exc_type is RuntimeError and str(what.exc_value) == "Event loop is closed"):
-            usual(what)
-
-    sys.unraisablehook = hook
+    stored = checkpointer.restore(place.absolute(), restore_args=as_numpy)
+    return stored | {name: np.zeros(shape, kind) for name, (shape, kind) in zero_size.items()}

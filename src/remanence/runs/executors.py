@@ -73,10 +73,10 @@ def workers(execution: Execution) -> int:
 
 def devices(execution: Execution) -> int:
     """Devices of the process of each group. They divide its lanes, so another number of them may change the last bits."""
-    if jax.default_backend() != "cpu" or not execution.spread:
-        return len(jax.devices())
     if execution.on == RAY:
         return execution.cores
+    if jax.default_backend() != "cpu" or not execution.spread:
+        return len(jax.devices())
     return int(os.environ.get("JAX_NUM_CPU_DEVICES", execution.cores))
 
 
@@ -264,13 +264,14 @@ def _where(address: str | None) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
-    """Tasks on a Ray cluster. If a node or process dies, Ray restarts its task elsewhere; it resumes from its checkpoint."""
+    """Tasks on the CPUs of a Ray cluster. If a node or process dies, Ray restarts its task elsewhere; it resumes from its
+    checkpoint."""
     ray = _connected(execution)
     task = ray.remote(
         num_cpus=execution.cores,
         max_retries=RETRIES,
         max_calls=1,  # a new process for each task, so that its memory is freed
-        runtime_env={"env_vars": {"JAX_NUM_CPU_DEVICES": str(execution.cores)}},
+        runtime_env={"env_vars": {"JAX_NUM_CPU_DEVICES": str(execution.cores), "JAX_PLATFORMS": "cpu"}},
     )(_on_ray)
     tasks = []
 

@@ -131,10 +131,10 @@ def memory_needed(plan: Plan, config: AgentConfig) -> int:
 
 
 def lanes_that_fit(plan: Plan, programs: Sequence[list[Lane]], processes: int = 1) -> int:
-    """How many lanes of the largest agent fit this machine's memory together, next to those of other processes."""
+    """How many lanes of the largest agent fit the memory of the devices together, next to those of other processes."""
     configs = {program_of(lanes[0].config): lanes[0].config for lanes in programs}
     largest = max(memory_needed(plan, config) for config in configs.values())
-    return max(1, int(SHARE_OF_MEMORY * backend.memory() / processes / largest))
+    return max(1, int(SHARE_OF_MEMORY * backend.device_memory() / processes / largest))
 
 
 def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA) -> Driver:

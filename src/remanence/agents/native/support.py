@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 LANES = 16  # leading dimensions of the kernels' buffers are multiples of it
 OPTIMIZERS = ("sgd", "adam")
+USUAL = {"gradient_steps": 1, "n_step": 1, "double": False, "loss": "squared", "max_grad_norm": None, "tau": 1.0}
+"""options of training that the kernels know at these values only"""
 
 
 class NetworkShape(NamedTuple):
@@ -86,6 +88,9 @@ def why_not_native(learner: DeepLearner) -> str | None:
         return f"its optimizer is none of {', '.join(OPTIMIZERS)}"
     if training.penalty is not None or training.renewal is not None:
         return "it has a penalty or a renewal of weights"
+    unknown = [name for name, usual in USUAL.items() if getattr(training, name) != usual]
+    if unknown:
+        return f"its kernels do not know {', '.join(unknown)}"
     if training.repeat_first and training.frames > 1:
         return "it repeats the first frame of an episode"
     if parts.has_permanent and not learner.use_cache:

@@ -45,9 +45,9 @@ def gains_chart(gains: Sequence[Gain]) -> alt.TopLevelMixin:
         )
         zero = alt.Chart(inline([{"zero": 0}])).mark_rule(strokeDash=[3, 3], opacity=0.6).encode(x="zero:Q")
         panels.append((zero + interval + point).properties(width=250, height=max(40, 17 * len(agents))))
-    seeds = gains[0].seeds
+    seeds, learners = gains[0].seeds, dict.fromkeys(one.learner for one in gains)
     title = alt.TitleParams(
-        f"Gain over {gains[0].learner} in mean {metric_of(gains[0].metric).label}",
+        f"Gain over {' or '.join(learners)} in mean {metric_of(gains[0].metric).label}",
         subtitle=[
             f"{seeds} seeds, paired, 90 % intervals (Student's t); the control never consolidates; not in the paper"
         ],

@@ -1,12 +1,14 @@
 """Every block of Python in the documentation and the README is executed, page by page, as a reader would: the blocks of a page
 share their names. Calls of `live` and `live_sweep` are made with shorter streams and fewer seeds.
 
-`<!-- not run: reason -->` before a block leaves it out. Whole files that a page includes are run by `test_examples.py`.
+`<!-- not run: reason -->` before a block leaves it out, `<!-- needs: module, module -->` where one is not installed. Whole files
+that a page includes are run by `test_examples.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import re
 import warnings
 from collections.abc import Callable
@@ -21,14 +23,21 @@ from remanence.streams import Drift, Stationary, Switches
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BLOCK = re.compile(r"(?:<!-- not run: (.+?) -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+BLOCK = re.compile(r"(?:<!-- (not run|needs): ([^\n]+?) -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INCLUDE = '--8<-- "'
 STEPS, EPISODES, SEGMENTS, SEEDS = 64, 2, 3, 2  # of the shorter calls
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
     """(reason not to run it or "", code) of each block."""
-    return [(reason, code) for reason, code in BLOCK.findall(page) if INCLUDE not in code]
+    return [(left_out(mark, said), code) for mark, said, code in BLOCK.findall(page) if INCLUDE not in code]
+
+
+def left_out(mark: str, said: str) -> str:
+    if mark != "needs":
+        return said
+    missing = [module for module in re.split(r",\s*", said) if importlib.util.find_spec(module) is None]
+    return f"not installed: {', '.join(missing)}" if missing else ""
 
 
 WITH_CODE = [page for page in PAGES if any(not reason for reason, _ in blocks(page.read_text("utf-8")))]
@@ -83,8 +92,13 @@ def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest
 
 
 def test_blocks_are_left_out_only_for_a_reason() -> None:
-    page = 'a\n<!-- not run: needs a cluster -->\n```python\n1/0\n```\n```python\nx = 1\n```\n```python\n--8<-- "f.py"\n```\n'
-    assert blocks(page) == [("needs a cluster", "1/0\n"), ("", "x = 1\n")]
+    page = (
+        'a\n<!-- not run: on a cluster -->\n```python\n1/0\n```\n```python\nx = 1\n```\n```python\n--8<-- "f.py"\n```\n'
+    )
+    assert blocks(page) == [("on a cluster", "1/0\n"), ("", "x = 1\n")]
+    needs = "<!-- needs: json, no_such_module -->\n```python\nx = 1\n```\n"
+    assert blocks(needs) == [("not installed: no_such_module", "x = 1\n")]
+    assert blocks(needs.replace(", no_such_module", "")) == [("", "x = 1\n")]
 
 
 def test_a_shorter_stream_is_of_the_same_kind() -> None:

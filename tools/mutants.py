@@ -79,8 +79,8 @@ def skipped(tree: ast.AST) -> set[int]:
     for node in ast.walk(tree):
         parts = [getattr(node, name, None) for name in ("annotation", "returns")]
         parts += getattr(node, "decorator_list", [])
-        is_alias = isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript)  # X = Callable[…]
-        parts += [node.value] if is_alias else []
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Subscript):  # X = Callable[…]
+            parts.append(node.value)
         found |= {id(one) for part in parts if part is not None for one in ast.walk(part)}
     return found
 
@@ -106,7 +106,7 @@ def change(node: Any) -> str:
             elif isinstance(node.func, ast.Attribute):
                 node.func.attr = _NAMES[name]
             else:
-                node.func.id = _NAMES[name]
+                node.func = ast.Name(_NAMES[name], ast.Load())
         case _:
             return ""
     return ast.unparse(node)
@@ -162,7 +162,7 @@ def survives(module: str, source: str, tests: list[str]) -> bool:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    options = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     options.add_argument("--module", nargs="*", choices=MODULES, default=list(MODULES))
     options.add_argument("--share", type=float, default=1.0, help="of the default number of mutants")
     options.add_argument("--seed", type=int, default=0)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from remanence.agents.configs import DQN, PTDQN, PTQ, PTTD, TD, DeepPTTD, DeepTD, Q, Random
     from remanence.core.types import Episodes, Steps
     from remanence.gym.policy import Policy, load_policy
-    from remanence.live_env import live, load_results
+    from remanence.live_env import Search, live, live_sweep, load_results
     from remanence.streams import Drift, Stationary, Switches
 
 __version__ = "0.2.0"
 
 # Imported on first use.
 _ELSEWHERE = {
-    **dict.fromkeys(("live", "load_results"), "live_env"),
+    **dict.fromkeys(("Search", "live", "live_sweep", "load_results"), "live_env"),
     **dict.fromkeys(("Drift", "Stationary", "Switches"), "streams"),
     **dict.fromkeys(("TD", "PTTD", "DeepTD", "DeepPTTD", "Q", "PTQ", "DQN", "PTDQN", "Random"), "agents.configs"),
     "Linear": "agents.behaviour",
@@ -42,10 +42,12 @@ __all__ = [
     "Policy",
     "Q",
     "Random",
+    "Search",
     "Stationary",
     "Steps",
     "Switches",
     "live",
+    "live_sweep",
     "load_policy",
     "load_results",
 ]

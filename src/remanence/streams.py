@@ -67,9 +67,15 @@ class Stream:
         return [None] * self.segments if isinstance(self.order, RandomOrder) else list(self.order)
 
     def windows(self, window: int) -> int:
-        """The number of windows of a life: episodes, or windows of `window` steps."""
-        lasts = self.segments * self.segment_length.count
-        return lasts // window if isinstance(self.segment_length, Steps) else lasts
+        """The number of windows of a life: episodes, or windows of `window` steps, the last of a segment may be shorter."""
+        length = self.segment_length.count
+        return self.segments * (-(-length // window) if isinstance(self.segment_length, Steps) else length)
+
+    def ends(self, window: int) -> list[int]:
+        """The number of steps, or episodes, at the end of each window."""
+        length = self.segment_length.count
+        within = [min(end, length) for end in range(window, length + window, window)]
+        return [segment * length + end for segment in range(self.segments) for end in within]
 
     def shortened(self, segments: int, segment_length: int) -> Stream:
         """The same stream with fewer or shorter segments."""

@@ -94,9 +94,9 @@ def _exit_code(arguments: list[str]) -> Any:
         return ended.code or 0
 
 
-def attempt(work: Callable[[], Any]) -> Answer:
-    """Calls a function of the library: it returns, or raises a `UserError` with one sentence."""
-    with _in_time(), warnings.catch_warnings(record=True) as told:
+def attempt(work: Callable[[], Any], seconds: int = SECONDS) -> Answer:
+    """Calls a function of the library: it returns, or raises a `UserError` with one sentence. The value `Hangs`: not in time."""
+    with _in_time(seconds), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
             value = work()
@@ -105,18 +105,20 @@ def attempt(work: Callable[[], Any]) -> Answer:
             return Answer(REFUSED if said.strip() and "\n" not in said.strip() else TRACEBACK, said)
         except KeyboardInterrupt:
             raise
+        except Hangs as error:
+            return Answer(TRACEBACK, str(error), Hangs)
         except BaseException:  # a panic of Polars and the end of our patience are no `Exception`
             return Answer(TRACEBACK, traceback.format_exc())
     return Answer(ACCEPTED, "\n".join(str(one.message) for one in told), value)
 
 
 @contextlib.contextmanager
-def _in_time() -> Iterator[None]:
+def _in_time(seconds: int) -> Iterator[None]:
     def end(_number: int, _frame: FrameType | None) -> None:
-        raise Hangs(f"more than {SECONDS} s")
+        raise Hangs(f"more than {seconds} s")
 
     before = signal.signal(signal.SIGALRM, end)
-    signal.alarm(SECONDS)
+    signal.alarm(seconds)
     try:
         yield
     finally:

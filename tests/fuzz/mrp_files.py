@@ -27,6 +27,9 @@ NUMBERS: tuple[Any, ...] = (
 
 def fuzz(tries: int, rng: random.Random, place: Path) -> Tally:
     tally = Tally("MRP files", place / "canary")
+    intact = place / "intact.json"
+    intact.write_text(json.dumps(PROCESSES[0]))
+    assert command("theory", "--mrp", intact, "--json").kind == ACCEPTED
     for number in range(tries):
         process = PROCESSES[number % len(PROCESSES)]
         file, content, loaded = _mutant(process, number, rng, tally.canary)

@@ -126,6 +126,32 @@ def test_windows_are_pages() -> None:
     assert notes[:, 4].tolist() == [0, 0, 1] * 8
 
 
+@pytest.mark.parametrize("round_steps", [4, 64])
+def test_the_last_window_of_a_segment_may_be_shorter(round_steps: int) -> None:
+    """Segments of 8 steps in windows of 3, 3 and 2 steps: no window has two tasks, and learning is as with other windows."""
+    outcome = live(notebook(), window=3, segment_length=8, round_steps=round_steps)
+    record = {name: values[0].tolist() for name, values in outcome.record.items()}
+    assert outcome.steps.tolist() == [24, 24, 24]
+    assert record["steps"] == [3, 3, 2] * 3
+    assert record["reward"] == [3, 3, 2, 30, 30, 20, 3, 3, 2]
+    assert record["task"] == [0] * 3 + [1] * 3 + [0] * 3
+    assert record["count"] == [1, 1, 0, 1, 1, 1, 1, 1, 1]  # episodes end with steps 3, 6, 9, …, 24
+    assert record["returns"] == [3, 3, 0, 12, 30, 30, 12, 3, 3]
+    np.testing.assert_allclose(record["reward_rate"], [1, 1, 1, 10, 10, 10, 1, 1, 1])
+    np.testing.assert_array_equal(outcome.agents[0], live(notebook(), window=4, segment_length=8).agents[0])
+
+
+@pytest.mark.parametrize("consolidate_every", [Steps(5), AT_SWITCH])
+def test_consolidations_with_windows_that_do_not_divide_a_segment(consolidate_every: ConsolidateEvery) -> None:
+    """After steps 5, 10, 15, 20, or 8 and 16; windows end after steps 3, 6, 8, 11, 14, 16, 19, 22, 24, before a consolidation."""
+    outcome = live(notebook(consolidate_every), window=3, segment_length=8, probe=consolidations)
+    by_steps = [0, 1, 1, 2, 2, 3, 3, 4, 4]
+    assert (
+        outcome.record["consolidated"][0].tolist()
+        == ([0, 0, 0, 1, 1, 1, 2, 2, 2], by_steps)[consolidate_every != AT_SWITCH]
+    )
+
+
 def test_returns_of_the_last_episodes() -> None:
     """Worked by hand: episodes bring 3, 3, 12, 30, 30, 12, 3, 3; the moving average begins at 0."""
     record = {name: values[0] for name, values in live(notebook(), window=4, segment_length=8).record.items()}
@@ -249,7 +275,7 @@ def test_agents_that_are_told_the_task_see_it() -> None:
 @pytest.mark.parametrize(
     ("window", "segment_length", "consolidate_every", "complaint"),
     [
-        (3, Steps(8), None, "must divide a segment of 8 steps; got 3"),
+        (9, Steps(8), None, "from 1 to 8 steps, as many as a segment; got 9"),
         (0, Steps(8), None, "got 0"),
         (2, Episodes(8), None, "counts episodes"),
         (4, Steps(8), Episodes(2), "every n steps"),

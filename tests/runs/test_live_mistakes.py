@@ -178,8 +178,8 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: quiet("DQN", Script, 10, seeds=10**9), "at most 1,000,000; got 1000000000"),
         (lambda: quiet("DQN", Script, 10, seeds=10**30), "at most 1,000,000"),
         *(
-            (lambda window=window: quiet("DQN", Script, 10, window=window), "a window must be an integer that divides")
-            for window in ("1", 1.5, 2.0, True, float("nan"))
+            (lambda window=window: quiet("DQN", Script, 10, window=window), "a window must be an integer from 1 to 10")
+            for window in ("1", 1.5, 2.0, True, float("nan"), 0, 11)
         ),
         *(
             (lambda discount=discount: quiet("DQN", Script, 10, discount=discount), "a number between 0 and 1; got")
@@ -192,7 +192,6 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.DQN(optimizer=3), "optimizer must be str or GradientTransformation; got 3"),  # type: ignore[arg-type]
         (lambda: remanence.DQN(penalty=3), "penalty must be a function or None; got 3"),  # type: ignore[arg-type]
         (lambda: remanence.Q(features=1), "features must be FeatureConfig; got 1"),  # type: ignore[arg-type]
-        (lambda: quiet("DQN", Script, 10, window=3), "that divides a segment"),
         (lambda: quiet("DQN", Script, 10, discount=1.5), "between 0 and 1"),
     ],
 )

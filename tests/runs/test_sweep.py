@@ -17,6 +17,7 @@ from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.experiments import get
 from remanence.report.panels.sensitivity import against_paper, sensitivity
+from remanence.report.tables import selection_table
 from remanence.results.store import load
 from remanence.runs import executors as crew
 from remanence.runs import sweep
@@ -54,6 +55,18 @@ def test_a_winner_by_luck_is_seen_as_such() -> None:
     alike = win_shares(table({lr: rng.normal(size=20).tolist() for lr in (0.1, 0.2)}), "return")["A"]
     assert 0.05 < alike[-1]["wins"] < 0.5 <= alike[0]["wins"]
     assert sum(one["wins"] for one in alike) == pytest.approx(1.0)
+
+
+def test_the_table_shows_the_setting_that_was_chosen_though_another_wins_more_often() -> None:
+    """0.1 has the best mean by one seed; 0.2 wins wherever that seed is not drawn."""
+    aucs = table({0.1: [9.0, 1.0, 1.0, 1.0], 0.2: [2.0, 1.5, 1.5, 1.5]})
+    chosen, shares = best_settings(aucs, "return"), win_shares(aucs, "return")
+    assert chosen["A"]["lr"] == 0.1
+    found = selection_table(chosen, shares)
+    cells = {column.header: next(iter(column.cells)) for column in found.columns}
+    assert cells["chosen"] == "lr 0.1"
+    assert str(cells["else"]).startswith("lr 0.2 (")
+    assert float(str(cells["wins"]).rstrip("%")) == pytest.approx(100 * (1 - 0.75**4), abs=3)
 
 
 def test_win_shares_by_hand() -> None:

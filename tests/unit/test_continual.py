@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from remanence.core.errors import UserError
-from remanence.results.continual import continual_metrics, of_run
+from remanence.results.continual import best_final_levels, continual_metrics, of_run
 from remanence.results.store import Results
 from remanence.results.summary import summarise
 
@@ -82,6 +82,18 @@ def test_where_the_optimum_is_measured_it_is_the_level() -> None:
     rows = alone.curves.with_columns(metric=pl.lit("regret"), value=pl.lit(1.0))
     measured = dataclasses.replace(alone, curves=pl.concat([alone.curves, rows]))
     assert of_run(measured, "discounted_return")["A"].recovery.item() == 10
+
+
+def test_the_final_level_is_the_last_tenth_of_a_segment() -> None:
+    """Of 40 windows the last four; of six windows the last one. Of two contenders the better, for each task."""
+    rising = np.array([[0.0] * 36 + [1.0, 2.0, 3.0, 6.0]])
+    assert best_final_levels([(rising, np.array([[7]]))], lower=False) == {7: 3.0}
+    short = np.array([[0.0] * 5 + [1.0] + [0.0] * 5 + [5.0]])
+    order = np.array([[0, 1]])
+    assert best_final_levels([(short, order)], lower=False) == {0: 1.0, 1: 5.0}
+    other = np.full((1, 12), 2.0)
+    assert best_final_levels([(short, order), (other, order)], lower=False) == {0: 2.0, 1: 5.0}
+    assert best_final_levels([(short, order), (other, order)], lower=True) == {0: 1.0, 1: 2.0}
 
 
 def test_a_switch_that_keeps_the_task_is_no_switch() -> None:

@@ -196,6 +196,7 @@ def test_samples_come_from_what_is_there() -> None:
     ("arguments", "complaint"),
     [
         ((np.zeros(3), {}, 0), "at least one transition"),
+        ((np.zeros(3), {}, 2**31 - 1), "fewer than 2,147,483,647 transitions"),
         ((np.zeros(3), {}, 5, 0), "at least one frame"),
         ((np.int16(0), {}, 5, 2), "cannot be stacked"),
         ((np.zeros(3), {}, 5, 1, True, "later"), "unknown next_obs_storage"),
@@ -204,3 +205,7 @@ def test_samples_come_from_what_is_there() -> None:
 def test_bad_memories_are_refused(arguments: tuple, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint):
         Replay(*arguments)
+
+
+def test_the_smallest_and_the_largest_memory_are_possible() -> None:
+    assert [Replay(np.zeros(3), {}, capacity).capacity for capacity in (1, 2**31 - 2)] == [1, 2**31 - 2]

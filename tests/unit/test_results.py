@@ -20,7 +20,7 @@ from remanence.report.tables import _mean_curve
 from remanence.results import claims
 from remanence.results.directory import RunDirectory
 from remanence.results.store import Results, find_runs, load
-from remanence.results.summary import at_switches, auc, segment_ends, summarise
+from remanence.results.summary import at_switches, auc, segment_ends, settings_of, summarise, summarise_sweep
 
 SEGMENT_LENGTH = 2
 
@@ -92,6 +92,36 @@ def test_summary_by_hand(toy: Results) -> None:
     first, last = segment_ends(toy, "B", "error")
     np.testing.assert_array_equal(first, [[5, 4], [6, 6]])
     np.testing.assert_array_equal(last, [[3, 2], [6, 6]])
+
+
+def test_dropped_samples_are_counted_for_each_agent(toy: Results) -> None:
+    lanes = toy.lanes.with_columns(samples_dropped=pl.Series([1, 2, 10, 20]))
+    counted = summarise(dataclasses.replace(toy, lanes=lanes))
+    assert [counted[name]["samples_dropped"] for name in ("A", "B")] == [3, 30]
+
+
+def test_settings_of_a_sweep_are_in_order_and_lanes_by_seed(toy: Results) -> None:
+    """Two settings of A with two seeds each, out of order; B has nothing to search."""
+    lanes = pl.DataFrame(
+        {
+            "contender": ["A", "A", "B", "A", "A"],
+            "seed": [1001, 1000, 1000, 1000, 1001],
+            "lr": [0.5, 0.5, 0.2, 0.1, 0.1],
+            "diverged": [False, True, False, False, False],
+            "auc_error": [3.0, float("nan"), 7.0, 1.0, 2.0],
+        }
+    )
+    sweep = dataclasses.replace(toy, lanes=lanes, description={**toy.description, "sweep": {"A": ["lr"], "B": []}})
+    found = {
+        name: [(hypers, table["auc_error"].to_list()) for hypers, table in table] for name, table in settings_of(sweep)
+    }
+    assert [hypers for hypers, _ in found["A"]] == [{"lr": 0.1}, {"lr": 0.5}]
+    assert found["A"][0][1] == [1.0, 2.0]
+    assert found["B"] == [({}, [7.0])]
+    summary = summarise_sweep(sweep)
+    assert list(summary) == ["A lr=0.1", "A lr=0.5", "B"]
+    assert summary["A lr=0.1"]["metrics"]["error"]["auc_mean"] == 1.5
+    assert (summary["A lr=0.5"]["metrics"]["error"]["auc_mean"], summary["A lr=0.5"]["diverged"]) == (3.0, [1000])
 
 
 def test_diverged_lane_is_named_and_left_out(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from scipy import stats
 
 from remanence.core.errors import UserError
 from remanence.results.statistics import (
+    _middle,
     band,
     bootstrap_interval,
     holm,
@@ -168,6 +169,12 @@ def test_probability_of_improvement_by_hand_and_against_scipy() -> None:
     assert estimate.mean == pytest.approx(u)
     assert estimate.low < u < estimate.high
     assert probability_of_improvement(left, left - 100).low == 1.0
+
+
+def test_as_much_is_left_out_below_as_above() -> None:
+    """Of the numbers from 0 to 100, 90 % are from 5 to 95."""
+    assert _middle(range(101), 0.9) == pytest.approx((5.0, 95.0))
+    assert _middle([3.0, 1.0, 2.0], 0.0) == (2.0, 2.0)
 
 
 def test_paired_difference_is_sharper_than_two_intervals() -> None:

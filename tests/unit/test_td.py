@@ -8,7 +8,7 @@ import pytest
 from jax import Array
 
 from conftest import TD, TD_RESET, key_stub, same, transition
-from remanence.agents import AT_SWITCH, Hypers, td
+from remanence.agents import AT_SWITCH, Hypers, q_learning, random_agent, td
 from remanence.agents.behaviour import uniform
 from remanence.agents.linear import linear, one_hot, row_and_column
 from remanence.agents.td import PREDICTION, td_update
@@ -66,3 +66,27 @@ def test_reset_starts_anew_and_plain_td_goes_on() -> None:
 def test_inspect_tells_the_value() -> None:
     belief: Array = TWO.inspect(jnp.array([[1.0], [3.0]]), jnp.int32(1))["value"]
     assert belief.tolist() == [3]
+
+
+def test_entries_that_learned_something_were_visited() -> None:
+    """Weights 0, 3, −1: the last two, with equal weight. Features that share weights have no entries to count."""
+    agent = td(linear(one_hot(3)), uniform(4))
+    assert agent.visited is not None
+    visited = agent.visited(jnp.array([[0.0], [3.0], [-1.0]]))
+    assert [visited.obs.tolist(), visited.output.tolist(), visited.weight.tolist()] == [[0, 1, 2], [0, 0, 0], [0, 1, 1]]
+    assert td(linear(row_and_column(5)), uniform(4)).visited is None
+
+
+def test_learners_keep_what_they_know_unless_they_are_told_to_reset() -> None:
+    table = linear(one_hot(2), 4)
+    assert q_learning(table, uniform(4)).consolidate_every is None
+    assert q_learning(table, uniform(4), reset=True).consolidate_every == AT_SWITCH
+    assert td(linear(one_hot(2)), uniform(4)).consolidate_every is None
+
+
+def test_the_random_agent_learns_nothing() -> None:
+    agent = random_agent(3)
+    state = agent.init(key_stub(), HYPERS)
+    assert float(agent.learn(state, HYPERS, transition(0, 1, 1), key_stub())) == float(state) == 0
+    assert float(agent.consolidate(state, HYPERS, key_stub(), True)) == 0
+    assert agent.inspect(state, jnp.int32(0))["value"].tolist() == [0, 0, 0]

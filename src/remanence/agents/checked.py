@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import sys
 import types
@@ -47,10 +48,21 @@ def _plain(value: Any) -> Any:
     return value
 
 
+def _without_quotes(name: str, value: Any, hint: Any) -> str:
+    """Advice for a number that was written as text."""
+    try:
+        number = ast.literal_eval(value) if isinstance(value, str) else None
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return ""
+    return (
+        f": a number has no quotes, {name}={number}" if isinstance(number, int | float) and _fits(number, hint) else ""
+    )
+
+
 def _check(name: str, value: Any, hint: Any) -> None:
     """Raises for values that cannot work."""
     if not _fits(value, hint):
-        raise UserError(f"{name} must be {_type_names(hint)}; got {value!r}")
+        raise UserError(f"{name} must be {_type_names(hint)}; got {value!r}{_without_quotes(name, value, hint)}")
     if name.endswith("lr") or name in ("decay", "absorb"):
         if value is not None:
             check_hyper(name, value)

@@ -369,7 +369,8 @@ class DeepLearner:
     def absorb_share(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         """Trains the permanent part to Q^P + a Q^T on the states of B, by as many batches as it takes.
 
-        Not only on the latest visits: Q^T decays in all states, and all states of B are bootstrapped from.
+        Not only on the latest visits and the actions taken: Q^T decays in all states and for all actions. A random action of each
+        state stands for all of them.
         """
         options, seen = self.consolidation, self.visited_states(state)
         k_batches, k_replay, k_sample = jax.random.split(key, 3)

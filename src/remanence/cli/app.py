@@ -10,33 +10,32 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
 
-import tyro
-from tyro.conf import FlagCreatePairsOff, subcommand
-
+from remanence import __version__
 from remanence.cli.bench import BenchCommand
 from remanence.cli.files import Check, Clean
 from remanence.cli.listing import List
-from remanence.cli.optional import REGISTRY
+from remanence.cli.parser import parsed
 from remanence.cli.report import Report
 from remanence.cli.run import Run
+from remanence.cli.serve import Serve
 from remanence.cli.show import Show
 from remanence.cli.sweep import Sweep
 from remanence.cli.theory import Theory
 from remanence.core.errors import Stopped, UserError, of_disk, of_memory, printable
 
-Command = (
-    Annotated[List, subcommand("list")]
-    | Annotated[Run, subcommand("run")]
-    | Annotated[Sweep, subcommand("sweep")]
-    | Annotated[Show, subcommand("show")]
-    | Annotated[Report, subcommand("report")]
-    | Annotated[Check, subcommand("check")]
-    | Annotated[Clean, subcommand("clean")]
-    | Annotated[Theory, subcommand("theory")]
-    | Annotated[BenchCommand, subcommand("bench")]
-)
+COMMANDS: dict[str, type] = {
+    "list": List,
+    "run": Run,
+    "sweep": Sweep,
+    "show": Show,
+    "report": Report,
+    "serve": Serve,
+    "check": Check,
+    "clean": Clean,
+    "theory": Theory,
+    "bench": BenchCommand,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,16 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a terminal or file that lacks a character shows "?" instead
             stream.reconfigure(errors="replace")
     try:
-        _check_arguments(sys.argv[1:] if arguments is None else arguments)
-        command = tyro.cli(
-            Command,  # type: ignore[arg-type]
-            prog="remanence",
-            description="Continual reinforcement learning with permanent and transient value functions.",
-            args=arguments,
-            config=(FlagCreatePairsOff,),
-            registry=REGISTRY,
-        )
-        command.execute()
+        words = list(sys.argv[1:] if arguments is None else arguments)
+        _check_arguments(words)
+        if words == ["--version"]:
+            print(f"remanence {__version__}")
+            return 0
+        parsed(words, COMMANDS).execute()
     except UserError as error:
         return _tell(error)
     except Stopped as stopped:

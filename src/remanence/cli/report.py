@@ -33,8 +33,10 @@ class Report:
     """show the runs that come with the package, one of each preset, and beside them your own"""
 
     def execute(self) -> None:
-        from remanence.experiments import REGISTRY
+        from remanence.experiments import REGISTRY, experiment_of
         from remanence.report.page import write_report
+        from remanence.results.store import OWN
+        from remanence.runs.provenance import Provenance
 
         sections = []
         for name in self.names or REGISTRY:
@@ -47,6 +49,11 @@ class Report:
                 ]
             if of_user:
                 sections.append(_section(experiment, name, of_user, "your run" if self.archive else ""))
+        if not self.names:
+            sections += [
+                _section(experiment_of(runs[0]), OWN, [(one, Provenance()) for one in runs], "")
+                for runs in _own(self.out)
+            ]
         if not sections:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         report_path = write_report(sections, self.to)
@@ -65,6 +72,18 @@ class Report:
             return experiment_of(results), [results]
         experiment = get(name)
         return experiment, [load(path) for path in experiment.runs(self.out)]
+
+
+def _own(out: Path) -> list[list[Results]]:
+    """Finished runs of `live`: those in the same environment and stream together, the one with most lives first."""
+    from remanence.results.store import OWN, find_runs, load
+    from remanence.runs.reuse import shared_by_lanes
+
+    found: dict[str, list[Results]] = {}
+    for run in find_runs(out, OWN):
+        if (results := load(run)).finished:
+            found.setdefault(shared_by_lanes(results.description), []).append(results)
+    return [sorted(runs, key=lambda one: -len(one.lanes)) for runs in found.values()]
 
 
 def _section(experiment: Experiment, name: str, runs: Sequence[tuple[Results, Provenance]], origin: str) -> Section:

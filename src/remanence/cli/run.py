@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from remanence.cli.options import TUNING_FROM, parse_change
+from remanence.cli.options import TUNING_FROM, count_of, parse_change
 from remanence.cli.sweep import sweep_stage
 from remanence.core.errors import UserError
 from remanence.report.terminal import as_json, print_json, print_rich, share_of, show_results, size
@@ -57,7 +57,7 @@ class Run:
         preset = self.preset or experiment.default_preset
         full = plan = experiment.plan(preset)
         changes: dict[str, dict[str, str]] = {}
-        for agent, name, value in map(parse_change, self.set):
+        for agent, name, value in (parse_change(change, plan) for change in self.set):
             changes.setdefault(agent, {})[name] = value
         for agent, fields in changes.items():
             plan = plan.override_all(agent, fields)
@@ -68,7 +68,7 @@ class Run:
             if experiment.sweep_of or experiment.run_fn:
                 raise UserError(f"{self.name} records no curves of its agents: --parts has nothing to add")
             plan = dataclasses.replace(plan, watch_parts=True)
-        seeds = plan.seeds if self.seeds is None else self.seeds
+        seeds = count_of("--seeds", self.seeds, plan.seeds)
         console.print(
             f"{experiment.name} ({preset}): {size(plan, seeds)}; expected {experiment.expected} at full size"
             f"{share_of(plan, seeds, full)}"

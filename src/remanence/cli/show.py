@@ -19,7 +19,7 @@ class Show:
     """Show an experiment, or the results of a run."""
 
     what: Positional[str]
-    """the name or file of an experiment, or the directory of a run"""
+    """the name or file of an experiment, the directory of a run, or a directory of runs, of which the newest is shown"""
     out: Path = Path("runs")
     """directory of all runs"""
     archive: bool = False
@@ -34,9 +34,10 @@ class Show:
         from remanence.report.tables import progress_table
         from remanence.results.directory import groups_under_way
         from remanence.results.store import load
+        from remanence.runs.checking import newest_run
 
         if self.what not in REGISTRY and Path(self.what).is_dir():
-            results = load(Path(self.what))
+            results = load(newest_run(Path(self.what)))
             experiment = experiment_of(results)
         else:
             experiment = get(self.what)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tyro.conf import OmitArgPrefixes, Positional
 
-from remanence.cli.options import TUNING_FROM, parse_grid
+from remanence.cli.options import TUNING_FROM, count_of, parse_grid
 from remanence.core.errors import UserError
 from remanence.report.terminal import as_json, print_json, print_rich, show_results
 from remanence.runs.execution import Execution
@@ -65,11 +65,11 @@ class Sweep:
         if not plan.contenders:
             raise UserError(f"{self.name} has no agents, so there is nothing to sweep: `remanence run {self.name}`")
         for change in self.grid:
-            plan = plan.with_grid(*parse_grid(change))
+            plan = plan.with_grid(*parse_grid(change, plan))
         if self.contenders:
             plan = plan.select(self.contenders)
-        seeds = plan.seeds if self.seeds is None else self.seeds
-        count = seeds if self.tuning_seeds is None else self.tuning_seeds
+        seeds = count_of("--seeds", self.seeds, plan.seeds)
+        count = count_of("--tuning-seeds", self.tuning_seeds, seeds)
         tuning = range(self.tuning_from, self.tuning_from + count)
         check_disjoint(tuning, range(seeds))
         swept = sweep_stage(experiment, preset, plan, tuning, self.out, self.execution)
@@ -87,7 +87,7 @@ class Sweep:
         else:
             from remanence.report.tables import selection_table
 
-            print_rich(selection_table(shares))
+            print_rich(selection_table(chosen, shares))
             show_results(experiment, results)
             print_rich(f"\n{seconds:.1f} s; every setting: {swept.path}; the best ones again: {results.path}")
 

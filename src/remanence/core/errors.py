@@ -19,8 +19,15 @@ class UserError(Exception):
     """What is wrong and how to fix it, in one line."""
 
 
+class NotRestored(UserError):
+    """A part of a checkpoint cannot be restored: the lives that it holds begin again."""
+
+
+BY_CALLBACK = -1  # instead of the number of a signal
+
+
 class Stopped(Exception):
-    """The run was stopped by this signal, after saving a checkpoint."""
+    """The run was stopped by this signal, or by the user's callback, after saving a checkpoint."""
 
     def __init__(self, signal: int) -> None:
         super().__init__(signal)

@@ -25,11 +25,14 @@ if TYPE_CHECKING:
 # Rounds per call of the program: few at first, and never more than take a few seconds, so that progress is shown early
 # and an interrupted run loses little.
 FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
+# The same where every step calls an environment, which may be slow.
+SLOW_FIRST_CHUNK, SLOW_CHUNK_SECONDS = 1, 2.0
 # The share of rows that must be done before we pause to collect them.
 TURNOVER = 1 / 8
 # When only 1 of SHRINK rows is in use and no lane is left to start, the batch shrinks, but not below SMALLEST_BATCH.
 SHRINK, SMALLEST_BATCH = 4, 16
 EMPTY = -1  # a row without a lane
+RECENT = 5  # windows
 
 
 class Progress(NamedTuple):
@@ -47,6 +50,7 @@ class Outcome(NamedTuple):
     samples_dropped: np.ndarray  # [lanes]
     agents: Any  # leaves [lanes, ...]: the agents' final states; None if they are not kept
     policy: Any = None  # the part of the final state that acting needs, of a lane whose policy is kept
+    notes: Any = None  # what a hosted world knows of the lane
 
 
 class Carry(NamedTuple):
@@ -94,7 +98,9 @@ class Batch:
         self._rounds = 0  # since the last break
         self._carry: Carry | None = None
         self._rows: Any = self._hypers_by_row()
-        self._chunk = driver.rounds_per_chunk or FIRST_CHUNK
+        slow = self.config.world.row_by_row
+        self._chunk = driver.rounds_per_chunk or (SLOW_FIRST_CHUNK if slow else FIRST_CHUNK)
+        self._chunk_seconds = SLOW_CHUNK_SECONDS if slow else CHUNK_SECONDS
 
     @property
     def progress(self) -> Progress:
@@ -113,7 +119,7 @@ class Batch:
         self._clocks[:, self._lanes[in_use]] = windows[in_use], steps[in_use]
         if self.driver.rounds_per_chunk is None:
             slow = (
-                time.monotonic() - began > CHUNK_SECONDS
+                time.monotonic() - began > self._chunk_seconds
             )  # the first call includes compilation; the chunk soon grows again
             self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
         done = in_use & np.asarray(jax.vmap(partial(lives.is_done, self.config))(carry.life))
@@ -174,6 +180,25 @@ class Batch:
         for row in np.flatnonzero(self._lanes != EMPTY):
             lane = int(self._lanes[row])
             yield lane, int(self._clocks[0, lane]), jax.tree.map(lambda leaf, row=row: leaf[row], record)
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of the curves; empty before the first step."""
+        record = self._carry.record if self._carry else {}
+        return list(record.get("curves", {})) if isinstance(record, dict) else []
+
+    def recent(self, metric: str) -> float | None:
+        """The mean over running lanes and their last windows; None if no window is closed."""
+        if self._carry is None:
+            return None
+        rows = np.flatnonzero(self._lanes != EMPTY)
+        curves, windows = np.asarray(self._carry.record["curves"][metric]), self._clocks[0, self._lanes[rows]]
+        means = [
+            curves[row, max(0, count - RECENT) : count].mean()
+            for row, count in zip(rows, windows, strict=True)
+            if count
+        ]
+        return float(np.mean(means)) if means else None
 
     def size(self) -> int:
         """Bytes of the state."""
@@ -239,4 +264,8 @@ class Batch:
                 needed = self.config.agent.policy_state(life.agent)
                 policy = jax.tree.map(lambda leaf, row=row: np.array(leaf[row]), needed)
                 outcomes[lane] = outcomes[lane]._replace(policy=policy)
+        if isinstance(self.config.world, HostedWorld):
+            states = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], life.world)
+            for row, notes in zip(rows, self.config.world.notes(states), strict=True):
+                outcomes[int(self._lanes[row])] = outcomes[int(self._lanes[row])]._replace(notes=notes)
         return outcomes

@@ -5,7 +5,8 @@ is a function of its key and these counters only. So the results of a lane depen
 into rounds and chunks.
 
 Two clocks. If segments are counted in episodes, a *window* of the record is one episode. If they are counted in steps, a window is
-a fixed number of steps: episodes may end and start in the middle of it, and all lanes are at the same step.
+a fixed number of steps: episodes may end and start in the middle of it, and all lanes are at the same step. A window ends with its
+segment; the last one of a segment is shorter if the length of a window does not divide that of a segment.
 
 A lane *waits* when its window is full or its agent is due to consolidate; otherwise it is *active*. Rare, expensive work is done
 for waiting lanes between rounds of steps (`close_window`, `consolidate`): inside a step, all lanes would pay for it at every step.
@@ -170,9 +171,9 @@ class LifeConfig(NamedTuple):
             )
         if isinstance(self.world, HostedWorld) and not (self.world.endless or self.world.resets_itself):
             raise UserError(f"a hosted world is endless or resets itself; {type(self.world).__name__} is neither")
-        if self.window < 1 or (self.by_steps and self.stream.segment_length.count % self.window):
+        if self.window < 1 or (self.by_steps and self.window > self.stream.segment_length.count):
             raise UserError(
-                f"a window must divide a segment of {self.stream.segment_length.count} steps; got {self.window}"
+                f"a window has from 1 to {self.stream.segment_length.count} steps, as many as a segment; got {self.window}"
             )
         if not self.by_steps and self.window != 1:
             raise UserError("window is for streams that count steps: this one counts episodes")
@@ -180,8 +181,8 @@ class LifeConfig(NamedTuple):
             raise UserError("this stream counts steps: let the agent consolidate every n steps, not episodes")
         if self.agent.consolidate_every == AT_SWITCH and not (self.stream.boundaries_known or self.agent.task_aware):
             raise UserError(
-                "this agent consolidates at task boundaries, but this stream does not reveal them: "
-                "let it consolidate every n episodes or steps"
+                "this agent needs to know task boundaries, but this stream does not reveal them: "
+                "give boundaries_known=True, or an agent that needs none (for PT agents, consolidate_every=n)"
             )
         if self.consolidate_every is not None and self.consolidate_every.count < 1:
             raise UserError(
@@ -252,7 +253,7 @@ def step(config: LifeConfig, hypers: Any, life: Life) -> Life:
     if config.by_steps:
         moved = moved._replace(
             episodes=tree_where(active, _count(life.episodes, seen, completed), life.episodes),
-            ended=life.ended | (active & (moved.step % config.window == 0)),
+            ended=life.ended | (active & _is_full(config, moved.step)),
         )
         if not world.endless:
             moved = _begin_episode(config, moved, active & seen.last, segment)
@@ -306,7 +307,18 @@ def probe_input(config: LifeConfig, life: Life) -> ProbeInput:
 
 def windows(config: LifeConfig, life: Life) -> Array:
     """The number of closed windows."""
-    return life.step // config.window - life.ended if config.by_steps else life.episode
+    if not config.by_steps:
+        return life.episode
+    length = config.stream.segment_length.count
+    if length % config.window == 0:
+        return life.step // config.window - life.ended
+    return life.step // length * -(-length // config.window) + life.step % length // config.window - life.ended
+
+
+def _is_full(config: LifeConfig, step: Array) -> Array:
+    """Whether a window ends after this number of steps."""
+    length = config.stream.segment_length.count
+    return (step if length % config.window == 0 else step % length) % config.window == 0
 
 
 def is_done(config: LifeConfig, life: Life) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from remanence.core.errors import unknown
+from remanence.core.errors import UserError, unknown
 from remanence.experiments import (
     appendix_sensitivity,
     appendix_task_diameter,
@@ -50,5 +50,8 @@ def get(name: str) -> Experiment:
     if is_file(name):
         return load_file(name)
     if name not in REGISTRY:
+        inside = [one for one in REGISTRY if one.startswith(f"{name.rstrip('/')}/")]
+        if name.strip("/") and inside:
+            raise UserError(f"'{name}' is the name of {len(inside)} experiments: choose one of {', '.join(inside)}")
         raise unknown("experiment", name, REGISTRY)
     return REGISTRY[name]

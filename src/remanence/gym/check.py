@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from remanence.core.errors import UserError, calling
+from remanence.gym.changes import Witness
 from remanence.gym.contract import checked_reward
 from remanence.gym.factories import EnvFactory
+from remanence.gym.restoring import how_restored
 from remanence.gym.spaces import Spaces, read_spaces
 from remanence.streams import Schedule
 
@@ -48,6 +50,17 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
     return spaces, ids, sizes[0]
 
 
+def check_restoring(factory: EnvFactory, spaces: Spaces, name: str) -> tuple[Any, str, str]:
+    """One environment, already closed; how such environments are restored from a checkpoint; their fingerprint."""
+    envs = [calling(f"making {name}", factory.make)[0] for _ in range(2)]
+    try:
+        how, fingerprint = calling(f"a trial of {name}", how_restored, *envs, spaces)
+    finally:
+        for env in envs:
+            calling(f"closing {name}", env.close)
+    return envs[0], how, fingerprint
+
+
 def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
     import gymnasium
 
@@ -65,9 +78,11 @@ def _check_env(env: Any, name: str, schedule: Schedule) -> Spaces:
             schedule.duration - 1,
             0,
         }
+        change = Witness(schedule.change, env, name)
         for time in sorted(times, reverse=True):  # ends at the first value
             value = schedule.value(time)
-            calling(f"changing {name} to {value!r}", schedule.change, env, value)
+            calling(f"changing {name} to {value!r}", change, value)
+        change.warn_if_nothing_changed()
     rng = np.random.default_rng(0)
     _reset(env, name, spaces)
     for _ in range(STEPS):

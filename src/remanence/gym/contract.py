@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,6 +13,27 @@ from remanence.gym.spaces import named_parts
 
 # How far outside of its space a float may be: the rounding of its dtype.
 TOLERANCE = 1e-6
+
+
+class HostStep(NamedTuple):
+    """The result of one action, as numpy arrays and numbers."""
+
+    obs: np.ndarray  # [*obs]  the next observation
+    reward: float
+    discount: float  # 0 at a termination
+    last: bool
+    completed: bool  # the episode ended, and not because of a task switch
+    reset_obs: (
+        np.ndarray
+    )  # [*obs]  the observation to act on next: after `last`, the first one of a new episode; else obs
+
+
+class Notes(NamedTuple):
+    """What is known of a life beside its curves."""
+
+    largest_reward: float
+    """without its sign"""
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -24,7 +45,8 @@ class Failure:
     """the environment's"""
     step: int
     what: str
-    error: Exception
+    error: Exception | None = None
+    """None after a restart of the program"""
 
 
 class ObsCheck:

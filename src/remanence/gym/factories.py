@@ -57,8 +57,8 @@ class EnvFactory:
         self._returned.append(weakref.ref(env))
 
 
-def env_factories(env: Any, adapter: Adapter | None) -> dict[str, EnvFactory]:
-    """The user's environments as factories, by name."""
+def named_makers(env: Any) -> dict[str, Maker]:
+    """Functions that make the user's environments, by name."""
     if isinstance(env, Mapping):
         pairs = [(str(name), one) for name, one in env.items()]
     elif isinstance(env, Sequence) and not isinstance(env, str):
@@ -67,9 +67,9 @@ def env_factories(env: Any, adapter: Adapter | None) -> dict[str, EnvFactory]:
         pairs = [(env if isinstance(env, str) else "environment", env)]
     if not pairs:
         raise UserError("no environment: give a function that returns one")
-    found: dict[str, EnvFactory] = {}
+    found: dict[str, Maker] = {}
     for name, one in pairs:
-        found[f"{name} again" if name in found else name] = EnvFactory(_maker(one), adapter)
+        found[f"{name} again" if name in found else name] = _maker(one)
     if len(found) < len(pairs):
         raise UserError("give each environment its own name: {name: function that makes it, …}")
     return found

@@ -1,15 +1,17 @@
 """Gymnasium environments for the engine: they run outside of the compiled program, which calls them at every step.
 
 A *pool* holds the environments of several lanes; the program refers to a pool and its lanes by number. See `gym/pool.py`.
+A pool is open while a process runs lanes, and its number is the smallest free one: it is a constant of the compiled program, and
+programs are cached.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -19,58 +21,16 @@ from jax import Array
 from remanence.core import hostcall
 from remanence.core.errors import UserError
 from remanence.core.types import Key, ObsSpec, Task, TimeStep
+from remanence.gym.contract import Notes
+from remanence.gym.pool import EnvPool, EnvSource
 from remanence.worlds.base import HostedWorld
 
-
-class HostStep(NamedTuple):
-    """The result of one action, as numpy arrays and numbers."""
-
-    obs: np.ndarray  # [*obs]  the next observation
-    reward: float
-    discount: float  # 0 at a termination
-    last: bool
-    completed: bool  # the episode ended, and not because of a task switch
-    reset_obs: (
-        np.ndarray
-    )  # [*obs]  the observation to act on next: after `last`, the first one of a new episode; else obs
+_pools: dict[int, EnvPool] = {}
+_open: dict[EnvSource, int] = {}
+NO_LANE = -1
 
 
-class Pool(Protocol):
-    """The environments of several lanes."""
-
-    def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
-        """A lane's number and first observation, for each seed."""
-        ...
-
-    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
-        """One step of these lanes, which have taken `times` steps so far; raises if a step is repeated or skipped."""
-        ...
-
-    def leave(self, lane: int) -> None:
-        """The lane is done."""
-        ...
-
-
-_pools: dict[int, Pool | None] = {}
-
-
-@contextlib.contextmanager
-def env_pool() -> Iterator[int]:
-    """A number for a pool: the smallest free one, because it is a constant of the compiled program, and programs are cached."""
-    number = next(n for n in itertools.count() if n not in _pools)
-    _pools[number] = None
-    try:
-        yield number
-    finally:
-        del _pools[number]
-
-
-def register_pool(number: int, pool: Pool) -> None:
-    """Assigns a pool to the number."""
-    _pools[number] = pool
-
-
-def _of(number: int) -> Pool:
+def _of(number: int) -> EnvPool:
     pool = _pools.get(int(number))
     if pool is None:
         raise RuntimeError(f"there is no pool {number}")
@@ -91,15 +51,49 @@ class GymnasiumWorld(HostedWorld):
     Every call happens once and in order, and only active lanes are stepped.
     """
 
-    pool: int
+    source: EnvSource
     num_actions: int
     observation: ObsSpec
     discount: float
     resets_itself = True
+    row_by_row = True
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[None]:
+        """Holds a pool. What an environment raises is raised here: the compiled program passes on only its text."""
+        number = next(n for n in itertools.count() if n not in _pools)
+        _pools[number] = pool = EnvPool(self.source)
+        _open[self.source] = number
+        try:
+            yield
+        except Exception as error:
+            failure = pool.failure
+            if failure is None or isinstance(error, UserError):
+                raise
+            if not isinstance(failure, UserError):
+                what = f"{type(failure).__name__}: {failure}"
+                raise UserError(f"the environment failed: {what}") from failure
+            raise failure from None
+        finally:
+            pool.close()
+            del _pools[number], _open[self.source]
+
+    def devices_for(self, lanes: int, available: int) -> int:
+        """A number that divides the lanes: an empty row would need an environment too. Lanes that have parts of a vector
+        environment start in order, which only one device guarantees."""
+        return 1 if self.source.parts > 1 else max(n for n in range(1, available + 1) if lanes % n == 0)
+
+    @property
+    def can_be_saved(self) -> bool:
+        return bool(self.source.restored)
+
+    @property
+    def _pool(self) -> int:
+        return _open.get(self.source, NO_LANE)
 
     def reset(self, key: Key, task: Task) -> tuple[HostState, Array]:
         del task
-        asked = jnp.stack([jnp.int32(self.pool), env_seed(key)])
+        asked = jnp.stack([jnp.int32(self._pool), env_seed(key)])
         lane, obs = hostcall.call("remanence_gym_begin", _begin, [_shape_dtype((), "int32"), self._view], asked)
         return HostState(lane, jnp.int32(0)), obs
 
@@ -107,7 +101,7 @@ class GymnasiumWorld(HostedWorld):
         self, key: Key, state: HostState, action: Array, task: Task, active: Array
     ) -> tuple[HostState, TimeStep]:
         del key, task
-        asked = [jnp.int32(self.pool), state.lane, state.time, action, active]
+        asked = [jnp.int32(self._pool), state.lane, state.time, action, active]
         obs, reset_obs, outcome = hostcall.call(
             "remanence_gym_step",
             _step,
@@ -125,17 +119,28 @@ class GymnasiumWorld(HostedWorld):
         return HostState(state.lane, state.time + 1), seen
 
     def save(self, states: HostState) -> dict[str, np.ndarray]:
-        del states
-        raise UserError("Gymnasium environments cannot be saved in a checkpoint: their state is not accessible")
+        pool = _of(self._pool)
+        return {
+            f"{row}.{name}": array
+            for row, lane in enumerate(np.asarray(states.lane).tolist())
+            for name, array in pool.save(lane).items()
+        }
 
     def load(self, states: HostState, saved: dict[str, np.ndarray]) -> HostState:
-        del saved
-        self.save(states)
-        return states
+        pool, lanes = _of(self._pool), []
+        for row in range(len(states.lane)):
+            begins = f"{row}."
+            arrays = {name.removeprefix(begins): one for name, one in saved.items() if name.startswith(begins)}
+            lanes.append(pool.restore(arrays) if arrays else NO_LANE)
+        return states._replace(lane=np.array(lanes, np.int32))
+
+    def notes(self, states: HostState) -> list[Notes]:
+        pool = _of(self._pool)
+        return [pool.notes(lane) for lane in np.asarray(states.lane).tolist()]
 
     def drop(self, states: HostState) -> None:
         for lane in np.asarray(states.lane).tolist():
-            _of(self.pool).leave(lane)
+            _of(self._pool).leave(lane)
 
     @property
     def _view(self) -> jax.ShapeDtypeStruct:

@@ -21,7 +21,7 @@ from remanence.agents.configs import KINDS
 from remanence.core import backend
 from remanence.core.archives import DAMAGED, TooLargeError, read_arrays
 from remanence.core.describe import KIND, from_json, to_json
-from remanence.core.errors import UserError, disk_errors
+from remanence.core.errors import UserError, disk_errors, printable
 from remanence.core.files import replacing
 from remanence.core.frames import join_frames
 from remanence.core.prng import make_key
@@ -34,7 +34,7 @@ MAX_TASKS = 1_000_000
 ABOUT = "about"  # the array that holds everything except weights, as JSON
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Policy:
     """A trained agent, without learning."""
 
@@ -46,6 +46,14 @@ class Policy:
     """the part of the agent's state that it needs to act (`Agent.policy_state`)"""
     about: dict[str, Any] = field(default_factory=dict)
     """its origin: the seed, …"""
+
+    def __repr__(self) -> str:
+        """One line: the agent, its seed, what it sees, its actions, and how many weights it has."""
+        seed = f" (seed {self.about['seed']})" if "seed" in self.about else ""
+        weights = sum(np.size(leaf) for leaf in jax.tree.leaves(self.state))
+        spaces, heads = self.spaces, f", {self.tasks} tasks" if self.tasks > 1 else ""
+        seen = f"observations {spaces.env_shape}" if spaces.env_shape else f"{spaces.states} states"
+        return printable(f"<Policy {self.name}{seed}: {seen}, {spaces.actions} actions{heads}, {weights:,} weights>")
 
     @cached_property
     def agent(self) -> Agent:
@@ -168,7 +176,9 @@ def load_policy(path: str | Path, agent: AgentConfig | type | None = None) -> Po
             )
         config = _own(agent, described, path) if isinstance(agent, type) else agent or _config(described)
         spaces = _spaces(about.pop("spaces"))
-        name, tasks = str(about.pop("name")), about.pop("tasks")
+        name, tasks = about.pop("name"), about.pop("tasks")
+        if not isinstance(name, str):
+            raise ValueError("name")
         if not isinstance(tasks, int) or not 1 <= tasks <= MAX_TASKS:
             raise ValueError("tasks")
         built = config.build(spaces.env_spec(tasks))

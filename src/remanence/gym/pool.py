@@ -5,17 +5,33 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from remanence.core.errors import UserError
-from remanence.gym.contract import Failure, ObsCheck, checked_step
-from remanence.gym.factories import EnvFactory
-from remanence.gym.hosted import HostStep
+from remanence.core.errors import NotRestored, UserError
+from remanence.gym.contract import Failure, HostStep, Notes, ObsCheck, checked_step
+from remanence.gym.factories import Adapter, EnvFactory, Maker
+from remanence.gym.restoring import BY_REPLAY, NOT_AT_ALL, Tape, give_state, packed, take_state, unpacked
 from remanence.gym.spaces import Spaces
 from remanence.streams import Schedule
+
+
+@dataclass(frozen=True, eq=False)
+class EnvSource:
+    """What makes the environments of a run, in any process."""
+
+    makers: tuple[Maker, ...]
+    adapter: Adapter | None
+    schedule: Schedule
+    spaces: Spaces
+    discount: float
+    restored: str = NOT_AT_ALL
+    """how a checkpoint restores them"""
+    parts: int = 1
+    """environments that one call of a maker makes"""
 
 
 class EnvWorker:
@@ -28,13 +44,12 @@ class EnvWorker:
     def __init__(
         self,
         env_factories: Sequence[EnvFactory],
-        schedule: Schedule,
-        spaces: Spaces,
-        discount: float,
+        source: EnvSource,
         lane: int,
         seed: int,
     ) -> None:
-        self.env_factories, self.schedule, self.spaces, self.discount = env_factories, schedule, spaces, discount
+        self.env_factories, self.restored = env_factories, source.restored
+        self.schedule, self.spaces, self.discount = source.schedule, source.spaces, source.discount
         self.lane, self.seed = lane, seed
         self.steps, self.episodes = 0, 0  # completed episodes
         self._envs: dict[int, Any] = {}
@@ -43,17 +58,24 @@ class EnvWorker:
         self._checks: dict[int, ObsCheck] = {}
         self.failure: Failure | None = None
         self.largest_reward = 0.0
+        self.tape = Tape(self.spaces.actions) if self.restored == BY_REPLAY else None
 
     def begin(self) -> np.ndarray:
         self._prepare()
-        return self._reset()
+        obs = self._reset()
+        if self.tape is not None:
+            self.tape.begin(obs)
+        return obs
 
     def step(self, action: int) -> HostStep:
         """One step. If the environment fails, the life goes on without it and records NaN: other lanes are not disturbed."""
         if self.failure is None:
             time = self.steps
             try:
-                return self._step(action)
+                seen = self._step(action)
+                if self.tape is not None:
+                    self.tape.add(action, seen)
+                return seen
             except Exception as error:
                 what = f"it returned {error}" if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
                 self.failure = Failure(self._name, self.seed, time, what, error)
@@ -77,6 +99,52 @@ class EnvWorker:
         self._prepare()
         discount = 0.0 if terminated else self.discount
         return HostStep(obs, reward, discount, last, completed, self._reset() if last else obs)
+
+    @property
+    def notes(self) -> Notes:
+        return Notes(self.largest_reward, self.failure)
+
+    def save(self) -> dict[str, np.ndarray]:
+        """All that `restore` needs, as arrays."""
+        failure = self.failure and [self.failure.env, self.failure.step, self.failure.what]
+        about: dict[str, Any] = {"clocks": [self.steps, self.episodes, self.largest_reward], "failure": failure}
+        about |= {"lane": self.lane, "seed": self.seed}
+        if failure is None and self.tape is not None:
+            about |= {"actions": np.array(self.tape.actions), "checksum": self.tape.checksum}
+        elif failure is None:
+            about["states"] = {str(number): take_state(env) for number, env in self._envs.items()}
+        return packed(about, self._name)
+
+    def restore(self, about: Mapping[str, Any]) -> None:
+        """Comes to the point at which `save` was called; raises `NotRestored` if that is not possible."""
+        clocks, failure = about["clocks"], about["failure"]
+        if failure is not None:
+            self.failure = Failure(failure[0], self.seed, *failure[1:])
+        elif self.tape is not None:
+            self._replay(about["actions"].tolist(), about["checksum"])
+        else:
+            self._continue(clocks, about["states"])
+        self.steps, self.episodes, self.largest_reward = clocks
+
+    def _replay(self, actions: Sequence[int], checksum: int) -> None:
+        assert self.tape is not None
+        self.begin()
+        for action in actions:
+            self.step(action)
+        if self.failure is not None or self.tape.checksum != checksum:
+            raise NotRestored(f"{self._name} does not repeat itself with the same seed and the same actions")
+
+    def _continue(self, clocks: Sequence[Any], states: Mapping[str, Any]) -> None:
+        self.steps, self.episodes = clocks[:2]
+        for number, state in states.items():
+            self._envs[int(number)] = env = self.env_factories[int(number)].next(self.lane)
+            env.reset(seed=self.seed)
+            self._seeded.add(int(number))
+            if self.schedule.change is not None:
+                self._value = self.schedule.value(self._clock)
+                self.schedule.change(env, self._value)
+            give_state(env, state)
+        self._prepared_for, self._task = self._clock, self.schedule.task(self._clock)
 
     def close(self) -> None:
         for env in self._envs.values():
@@ -138,10 +206,9 @@ class EnvWorker:
 class EnvPool:
     """The environments of all lanes; every lane has its own."""
 
-    def __init__(
-        self, env_factories: Sequence[EnvFactory], schedule: Schedule, spaces: Spaces, discount: float
-    ) -> None:
-        self._new_worker = lambda lane, seed: EnvWorker(env_factories, schedule, spaces, discount, lane, seed)
+    def __init__(self, source: EnvSource) -> None:
+        self.source = source
+        self.env_factories = [EnvFactory(make, source.adapter) for make in source.makers]
         self._numbers = itertools.count()
         self.workers: dict[int, EnvWorker] = {}
         self.failure: BaseException | None = None
@@ -149,15 +216,17 @@ class EnvPool:
         self.stopping = False
 
     def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
+        """A lane's number and first observation, for each seed."""
         with self._watching():
             began = []
             for seed in seeds:
                 number = next(self._numbers)
-                self.workers[number] = worker = self._new_worker(number, seed)
+                self.workers[number] = worker = EnvWorker(self.env_factories, self.source, number, seed)
                 began.append((number, worker.begin()))
             return began
 
     def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
+        """One step of these lanes, which have taken `times` steps so far; raises if a step is repeated or skipped."""
         with self._watching():
             steps_taken = []
             for lane, time, action in zip(lanes, times, actions, strict=True):
@@ -167,31 +236,29 @@ class EnvPool:
                 steps_taken.append(worker.step(action))
             return steps_taken
 
-    @property
-    def failures(self) -> dict[int, Failure]:
-        """Lives whose environment failed, by the seed of the environment."""
-        return {worker.seed: worker.failure for worker in self.workers.values() if worker.failure}
+    def save(self, lane: int) -> dict[str, np.ndarray]:
+        """The environment of a lane as arrays; none if the lane is done."""
+        return self.workers[lane].save() if lane in self.workers else {}
 
-    @property
-    def largest_reward(self) -> float:
-        """The largest reward of all lanes so far, without its sign."""
-        return max((worker.largest_reward for worker in self.workers.values()), default=0.0)
+    def restore(self, saved: Mapping[str, np.ndarray]) -> int:
+        """The number of a new lane, whose environment is where the saved one was."""
+        about = unpacked(saved)
+        number = next(self._numbers)
+        self.workers[number] = worker = EnvWorker(self.env_factories, self.source, about["lane"], about["seed"])
+        worker.restore(about)
+        return number
+
+    def notes(self, lane: int) -> Notes:
+        return self.workers[lane].notes
 
     def leave(self, lane: int) -> None:
-        self.workers[lane].close()
+        """The lane is done."""
+        if lane in self.workers:
+            self.workers.pop(lane).close()
 
     def close(self) -> None:
         for worker in self.workers.values():
             worker.close()
-
-    @property
-    def steps(self) -> int:
-        """Steps of all lanes."""
-        return sum(worker.steps for worker in list(self.workers.values()))
-
-    @property
-    def episodes(self) -> int:
-        return sum(worker.episodes for worker in list(self.workers.values()))
 
     @contextlib.contextmanager
     def _watching(self) -> Iterator[None]:

@@ -14,7 +14,7 @@ from remanence.core.errors import UserError
 from remanence.runs.jobs import MAX_SEEDS
 from remanence.streams import Schedule
 
-POINTS, FEWEST_POINTS = 100, 20  # of a curve, if the window is not given
+FEWEST_POINTS, POINTS, MOST_POINTS = 20, 100, 500  # of a curve, if the window is not given
 
 
 def named_configs(agents: Any, boundaries_known: bool) -> dict[str, AgentConfig]:
@@ -86,11 +86,18 @@ def chosen_window(window: int | None, schedule: Schedule) -> int:
             raise UserError("window is for streams that count steps: here every episode is a point")
         return 1
     if window is None:
-        wanted = max(1, schedule.duration // POINTS)
-        small = [n for n in range(1, math.isqrt(segment_length) + 1) if segment_length % n == 0]
-        most = max(1, schedule.duration // FEWEST_POINTS)
-        divisors = [n for n in sorted({*small, *(segment_length // n for n in small)}) if n <= most]
-        return min(divisors, key=lambda n: abs(math.log(n / wanted)))
-    if not is_int(window) or window < 1 or segment_length % window:
-        raise UserError(f"a window must be an integer that divides a segment of {segment_length} steps; got {window!r}")
+        return _usual_window(schedule.duration, segment_length)
+    if not is_int(window) or not 1 <= window <= segment_length:
+        part = "the life" if len(schedule.order) == 1 else "a task"
+        raise UserError(f"a window must be an integer from 1 to {segment_length}, the steps of {part}; got {window!r}")
     return int(window)
+
+
+def _usual_window(duration: int, segment_length: int) -> int:
+    """A window that gives about a hundred points. If none of a similar length divides a segment, the last of each is shorter."""
+    wanted = min(max(1, duration // POINTS), segment_length)
+    small = [n for n in range(1, math.isqrt(segment_length) + 1) if segment_length % n == 0]
+    most = max(1, duration // FEWEST_POINTS)
+    divisors = [n for n in sorted({*small, *(segment_length // n for n in small)}) if n <= most]
+    nearest = min(divisors, key=lambda n: abs(math.log(n / wanted)))
+    return nearest if duration <= MOST_POINTS * nearest else wanted

@@ -86,9 +86,10 @@ def learning_curves(
     width: int = 560,
     height: int = 300,
     smooth: int = 1,
-    per_window: int = 1,
+    clock: np.ndarray | None = None,
     published: Published | None = None,
     cumulative: bool = False,
+    across_switches: bool = True,
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with Student's 90 % band: one color per contender, one dash per metric, a rule at each switch.
 
@@ -97,14 +98,18 @@ def learning_curves(
     Args:
         y: label of the vertical axis; that of the first line's metric if not given.
         smooth: a point is the mean of this many windows up to it.
-        per_window: what a window counts for on the axis.
+        clock: [windows] what the axis shows at the end of each window; its number if not given.
         published: the authors' curves of this panel.
         cumulative: the sum since the beginning of a metric that is a mean per step.
+        across_switches: whether such a mean may hold windows of the task before.
     """
+    clock = np.arange(1, results.windows + 1) if clock is None else clock
     y = y or metric_of(lines[0].metric).label
     names = results.contenders
-    rows = pl.concat(band_rows(results, name, line, smooth, cumulative) for name in names for line in lines)
-    rows = rows.with_columns(pl.col("window") * per_window)
+    rows = pl.concat(
+        band_rows(results, name, line, smooth, cumulative, across_switches) for name in names for line in lines
+    )
+    rows = rows.with_columns(window=pl.Series(clock[rows["window"].to_numpy().astype(int) - 1]))
     by_agent = alt.Color("contender:N", scale=colour_scale(names), legend=_legend("agent"))
     along = alt.X("window:Q", title=x, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False))
     up = alt.Y("mean:Q", title=y, scale=alt.Scale(zero=True))
@@ -127,7 +132,7 @@ def learning_curves(
         ],
     )
     rules = (
-        alt.Chart(inline([{"window": window * per_window} for window in results.switches]))
+        alt.Chart(inline([{"window": int(clock[window - 1])} for window in results.switches]))
         .mark_rule(strokeDash=[3, 3], color="#333333", opacity=0.6, strokeWidth=0.8)
         .encode(x="window:Q")
     )
@@ -137,7 +142,7 @@ def learning_curves(
     subtitle = f"{seeds_and_bands(results, 'bands')}{smoothed}{switches}"
     layers, remarks = [rules, band, curve], left_out(results)
     if published and (shared := overlaps(results, published, [line.metric for line in lines])):
-        layers.insert(2, published_curves(shared, along, per_window))
+        layers.insert(2, published_curves(shared, along, clock))
         remarks.append(about_published(results, published, next(iter(shared.values()))))
     return alt.layer(*layers).properties(
         width=width, height=height, title=alt.TitleParams(title, subtitle=[subtitle, *remarks])
@@ -151,12 +156,14 @@ def dash_of(lines: Sequence[Line]) -> alt.StrokeDash:
     return alt.StrokeDash("measure:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend)
 
 
-def published_curves(shared: Mapping[tuple[str, str], Overlap], along: alt.X, per_window: int = 1) -> alt.Chart:
-    """The authors' curves by (contender, metric): thin, gray and dashed."""
+def published_curves(
+    shared: Mapping[tuple[str, str], Overlap], along: alt.X, clock: np.ndarray | None = None
+) -> alt.Chart:
+    """The authors' curves by (contender, metric): thin, gray and dashed. `clock`: as of `learning_curves`."""
     rows = []
     for (name, metric), one in shared.items():
         means, last = _binned(one.published[None])
-        windows = one.windows[last - 1] * per_window
+        windows = one.windows[last - 1] if clock is None else clock[one.windows[last - 1] - 1]
         rows += [
             {"contender": name, "metric": metric_of(metric).label, "window": int(x), "published": round(float(y), 6)}
             for x, y in zip(windows, means[0], strict=True)
@@ -242,9 +249,18 @@ def left_out(results: Results) -> list[str]:
     ]
 
 
-def band_rows(results: Results, contender: str, line: Line, smooth: int = 1, cumulative: bool = False) -> pl.DataFrame:
-    """The mean and the band of one contender's curve."""
-    curves = trailing_mean(results.matrix(contender, line.metric), smooth)
+def band_rows(
+    results: Results,
+    contender: str,
+    line: Line,
+    smooth: int = 1,
+    cumulative: bool = False,
+    across_switches: bool = True,
+) -> pl.DataFrame:
+    """The mean and the band of one contender's curve. Each seed's curve is smoothed first, so the band is that of what is shown."""
+    curves = results.matrix(contender, line.metric)
+    parts = [curves] if across_switches else np.split(curves, results.switches, axis=1)
+    curves = np.concatenate([trailing_mean(part, smooth) for part in parts], axis=1)
     columns = {"window": [], "mean": [], "low": [], "high": []}
     if curves.size:
         binned, windows = _binned(curves)
@@ -266,11 +282,9 @@ def _binned(curves: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return covered.reshape(len(curves), bins, width).mean(axis=2), np.arange(1, bins + 1) * width
 
 
-def spoken_ticks(results: Results) -> tuple[int, str]:
-    """Length of a window on the axis, and its unit."""
-    return results.description.get("window", 1), next(
-        iter(results.description["stream"]["segment_length"])
-    ).removesuffix("s")
+def spoken_ticks(results: Results) -> tuple[np.ndarray, str]:
+    """[windows] the step or episode at the end of each window, and which of the two it is."""
+    return results.ends, next(iter(results.description["stream"]["segment_length"])).removesuffix("s")
 
 
 def _legend(title: str) -> alt.Legend:

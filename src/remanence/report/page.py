@@ -276,7 +276,7 @@ def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
 <meta http-equiv="Content-Security-Policy" content="{content_security_policy(script)}">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <title>remanence report</title>
-<style>{_STYLE}</style>
+<style>{STYLE}</style>
 </head>
 <body>
 <main>
@@ -298,7 +298,7 @@ const specs = JSON.parse(document.getElementById("specs").textContent);
 for (const [id, spec] of Object.entries(specs))
   window.embedChart(document.getElementById(id), spec, {actions: false, renderer: "svg", ast: true});
 """
-_STYLE = """
+STYLE = """
 body { font: 15px/1.5 Helvetica, Arial, sans-serif; color: #222; margin: 0; background: #fff; }
 main { max-width: 1080px; margin: 0 auto; padding: 1.5rem 1.2rem 4rem; }
 h1 { font-size: 1.7rem; margin: 0 0 .3rem; }

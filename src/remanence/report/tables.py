@@ -120,13 +120,17 @@ def _mean_curve(curves: pl.DataFrame, primary_metrics: Sequence[str]) -> str:
     return f"{metric} {''.join(BLOCKS[one] for one in height)} {parts[-1]:.4g}"
 
 
-def selection_table(shares: Mapping[str, list[dict[str, Any]]]) -> Table:
-    """The chosen setting of each contender, and how often it and the next best win when tuning seeds are resampled."""
+def selection_table(chosen: Mapping[str, dict[str, float]], shares: Mapping[str, list[dict[str, Any]]]) -> Table:
+    """The chosen setting of each contender, and how often it and two others win when tuning seeds are resampled.
+
+    The chosen one has the best mean. Others may win more often.
+    """
     table = Table("agent", "chosen", "wins", "else", box=None, header_style="bold")
     for name, ranked in shares.items():
-        chosen, *rivals = ranked
+        wins = sum(one["wins"] for one in ranked if one["hypers"] == chosen[name])
+        rivals = [one for one in ranked if one["hypers"] != chosen[name]]
         others = "; ".join(f"{_hypers(rival['hypers'])} ({rival['wins']:.0%})" for rival in rivals[:2])
-        table.add_row(escape(name), _hypers(chosen["hypers"]), f"{chosen['wins']:.0%}", others)
+        table.add_row(escape(name), _hypers(chosen[name]), f"{wins:.0%}", others)
     return table
 
 

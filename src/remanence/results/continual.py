@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
+import polars as pl
 
+from remanence.core.errors import UserError, unknown
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
 from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.statistics import UNBOUNDED, Bounds, Estimate, finite, mean_where, student_interval
 from remanence.results.store import Results
+from remanence.results.table import Table, row, table
 
 WINDOW = 5  # episodes averaged before a single curve is compared with a level
 TOLERANCE = 0.1  # "recovered" is within this share of the level, or better
@@ -110,6 +113,78 @@ def of_run(results: Results, metric: str) -> dict[str, ContinualMetrics]:
         baseline = results.matrix(reset, metric) if (reset := _reset_variant(results, name)) else None
         measured[name] = continual_metrics(curves[name], tasks[name], lower, baseline, levels, metric_of(metric).bounds)
     return measured
+
+
+@dataclass(frozen=True, repr=False)
+class Continual(Table):
+    """Jumpstart, recovery, forgetting and transfer of every agent, and what each task left for the next."""
+
+    matrices: Mapping[str, pl.DataFrame] = field(default_factory=dict)
+
+    def matrix(self, agent: str) -> pl.DataFrame:
+        """Task × task. Row i, column j: the first window of task j right after task i; the diagonal: the last window of a task.
+
+        Means over seeds and switches; null where task j never followed task i.
+        """
+        if agent not in self.matrices:
+            raise unknown("agent", agent, self.matrices)
+        return self.matrices[agent]
+
+
+def continual_table(results: Results, metric: str) -> Continual:
+    """The metrics of continual learning of every agent, with Student's 90 % intervals (docs/metrics.md)."""
+    if not results.switches:
+        raise UserError("this stream never switches to another task, so there is no jumpstart, recovery or forgetting")
+    measured = of_run(results, metric)
+    rows = []
+    for name, metrics in measured.items():
+        for measure, estimate in metrics.estimates().items():
+            unit = f"{results.unit}s" if measure == "recovery" else metric_of(metric).unit
+            values = getattr(metrics, measure)
+            count = 0 if values is None else int(np.isfinite(values).sum())
+            rows.append(row(name, "measure", measure, estimate, unit=unit, n=count))
+    if not rows:
+        raise UserError("every life of this run diverged: there is nothing to measure")
+    remark = f"Measured by {metric_of(metric).label}; n seeds, Student's t; – where nothing of the kind happened."
+    plain = table(rows, "measure", remark)
+    matrices = {
+        name: _with_names(task_matrix(results.matrix(name, metric), results.tasks(name)), results.task_names)
+        for name in measured
+    }
+    return Continual(plain.frame, plain.what, plain.remark, matrices)
+
+
+def task_matrix(curves: np.ndarray, tasks: np.ndarray) -> np.ndarray:
+    """[tasks, tasks] row i, column j: the first window of j right after i; on the diagonal, the last window of a segment.
+
+    Means over the events of each seed, then over the seeds that have one; NaN where there is none.
+
+    Args: curves: [seeds, windows].  tasks: [seeds, segments].
+    """
+    by_segment, number = _by_segment(curves, tasks.shape[1]), int(tasks.max()) + 1
+    sums, counts = np.zeros((2, len(curves), number, number))
+    for seed, order in enumerate(tasks):
+        for segment, task in enumerate(order):
+            sums[seed, task, task] += by_segment[seed, segment, -1]
+            counts[seed, task, task] += 1
+            if segment and order[segment - 1] != task:
+                sums[seed, order[segment - 1], task] += by_segment[seed, segment, 0]
+                counts[seed, order[segment - 1], task] += 1
+    means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
+    seeds = (counts > 0).sum(axis=0)
+    return np.where(seeds > 0, means.sum(axis=0) / np.maximum(seeds, 1), np.nan)
+
+
+def _with_names(matrix: np.ndarray, names: Sequence[str]) -> pl.DataFrame:
+    """A matrix with the names of its tasks."""
+    names = [*names, *map(str, range(len(names), len(matrix)))][: len(matrix)]
+    if len({"after", *names}) <= len(names):  # two tasks of one name
+        names = [f"{place}: {name}" for place, name in enumerate(names)]
+    columns = {
+        name: [value if np.isfinite(value) else None for value in matrix[:, place].tolist()]
+        for place, name in enumerate(names)
+    }
+    return pl.DataFrame({"after": list(names), **columns}, schema_overrides=dict.fromkeys(columns, pl.Float64))
 
 
 def best_final_levels(contenders: Sequence[tuple[np.ndarray, np.ndarray]], lower: bool) -> dict[int, float]:

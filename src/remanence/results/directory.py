@@ -51,7 +51,7 @@ RECORDED = (DESCRIPTION, *(f"{name}.parquet" for name in TABLES))
 NOT_HASHED = ("versions", "learners", "format")
 SET_APART = "set_apart"
 # Columns of `lanes` that all runs have; hyperparameters and AUCs are between them.
-FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "diverged", "version")
+FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "failed", "diverged", "version")
 
 
 class Directory:
@@ -100,16 +100,12 @@ class Directory:
     def add(self, tables: dict[str, pl.DataFrame]) -> None:
         """Adds rows to the tables, sorted by lane. `lanes` is written last, so that a lane listed there is complete."""
         for name in sorted(tables, key=lambda name: name == "lanes"):
-            new, path = tables[name], self.path / f"{name}.parquet"
+            path, old = self.path / f"{name}.parquet", pl.DataFrame()
             if path.exists():
-                old = read_table(path).filter(~pl.col("lane").is_in(new["lane"].unique().to_list()))
+                old = read_table(path)
                 if name != "lanes":  # rows of lanes whose writer crashed before listing them
                     old = old.filter(pl.col("lane").is_in(self.lanes()))
-                new = pl.concat([old, new], how="diagonal_relaxed")
-            if name == "lanes":  # groups finish in any order, and agents differ in their hyperparameters
-                between = sorted(set(new.columns) - {*FIRST, *LAST})
-                new = new.select(column for column in (*FIRST, *between, *LAST) if column in new.columns)
-            self.replace(path.name, new.sort("lane", maintain_order=True), lasting=True)
+            self.replace(path.name, joined(name, old, tables[name]), lasting=True)
 
     def lanes(self) -> list[int]:
         """Lanes that are complete."""
@@ -163,6 +159,9 @@ class Directory:
 
 class GroupDirectory(Directory):
     """An unfinished group of lanes."""
+
+    lasting = True
+    """whether it outlasts its process"""
 
     @property
     def checkpoints(self) -> Path:
@@ -287,6 +286,17 @@ class RunDirectory(Directory):
         shutil.rmtree(self.path / "groups", ignore_errors=True)
         for name in ("layout.json", "stop"):
             (self.path / name).unlink(missing_ok=True)
+
+
+def joined(name: str, old: pl.DataFrame, new: pl.DataFrame) -> pl.DataFrame:
+    """Rows of a table and new ones, sorted by lane; new rows replace those of the same lane."""
+    if len(old):
+        old = old.filter(~pl.col("lane").is_in(new["lane"].unique().to_list()))
+        new = pl.concat([old, new], how="diagonal_relaxed")
+    if name == "lanes":  # groups finish in any order, and agents differ in their hyperparameters
+        between = sorted(set(new.columns) - {*FIRST, *LAST})
+        new = new.select(column for column in (*FIRST, *between, *LAST) if column in new.columns)
+    return new.sort("lane", maintain_order=True)
 
 
 class Savable(Protocol):

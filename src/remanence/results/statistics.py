@@ -108,9 +108,7 @@ def bootstrap_interval(sample: np.ndarray, level: float = LEVEL, resamples: int 
         return Estimate(float(np.mean(sample)), float("nan"), float("nan"))
     draws = np.random.default_rng(seed).integers(len(sample), size=(resamples, len(sample)))
     means = sample[draws].mean(axis=1)
-    tail = 50 * (1 - level)
-    low, high = np.percentile(means, [tail, 100 - tail])
-    return Estimate(float(np.mean(sample)), float(low), float(high))
+    return Estimate(float(np.mean(sample)), *_middle(means, level))
 
 
 def paired_difference(left: np.ndarray, right: np.ndarray, level: float = LEVEL) -> Estimate:
@@ -163,9 +161,7 @@ def stratified_interval(
     rng = np.random.default_rng(seed)
     columns = np.arange(tasks)
     drawn = [statistic(scores[rng.integers(runs, size=(runs, tasks)), columns]) for _ in range(resamples)]
-    tail = 50 * (1 - level)
-    low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Estimate(statistic(scores), float(low), float(high))
+    return Estimate(statistic(scores), *_middle(drawn, level))
 
 
 def probability_of_improvement(
@@ -183,9 +179,14 @@ def probability_of_improvement(
         return scores[rng.integers(len(scores), size=scores.shape), columns]
 
     drawn = [_share_above(resampled(left), resampled(right)) for _ in range(resamples)]
+    return Estimate(_share_above(left, right), *_middle(drawn, level))
+
+
+def _middle(drawn: Sequence[float] | np.ndarray, level: float) -> tuple[float, float]:
+    """The interval with this share of the values, as many left out below as above."""
     tail = 50 * (1 - level)
     low, high = np.percentile(drawn, [tail, 100 - tail])
-    return Estimate(_share_above(left, right), float(low), float(high))
+    return float(low), float(high)
 
 
 def _share_above(left: np.ndarray, right: np.ndarray) -> float:

@@ -21,6 +21,7 @@ from remanence.results.manifest import DamageError, read_checked
 TABLES = ("lanes", "curves", "maps")
 COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
 POLICIES = "policies"  # subdirectory of a run
+OWN = "own"  # the experiment of runs of `remanence.live`
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
 
@@ -87,8 +88,25 @@ class Results:
 
     @property
     def segment_length(self) -> int:
-        """Windows of a curve per segment."""
-        return next(iter(self.description["stream"]["segment_length"].values())) // self.description.get("window", 1)
+        """Windows of a curve per segment. The last one is shorter if the window does not divide the segment."""
+        return -(-self._segment // self.window)
+
+    @property
+    def window(self) -> int:
+        """Steps of a window; 1 where a window is an episode."""
+        return self.description.get("window", 1)
+
+    @property
+    def _segment(self) -> int:
+        """Steps or episodes of a segment."""
+        return next(iter(self.description["stream"]["segment_length"].values()))
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """[windows] the number of steps, or episodes, at the end of each window."""
+        within = np.minimum(np.arange(1, self.segment_length + 1) * self.window, self._segment)
+        segments = len(self.description["stream"]["order"])
+        return (np.arange(segments)[:, None] * self._segment + within).ravel()
 
     @property
     def unit(self) -> str:
@@ -105,6 +123,17 @@ class Results:
         """Windows at which the task switches; where each seed draws its tasks, at which one is drawn."""
         order = self.description["stream"]["order"]
         return [n * self.segment_length for n in range(1, len(order)) if order[n] is None or order[n] != order[n - 1]]
+
+    @property
+    def task_names(self) -> list[str]:
+        """A name for each task: your own environment's, else its number."""
+        stream = self.description["stream"]
+        names = stream.get("tasks")
+        if isinstance(names, list) and all(isinstance(name, str) for name in names):
+            return names
+        order = [task for task in stream["order"] if task is not None]
+        recorded = self.curves.filter(pl.col("metric").is_in(TASK_CURVES) & pl.col("value").is_finite())["value"]
+        return [str(task) for task in range(int(max([*order, recorded.max() or 0], default=0)) + 1)]  # type: ignore[type-var]
 
     def diverged(self, contender: str) -> list[int]:
         """Seeds with infinite or NaN values: left out of every average, and listed beside it."""

@@ -1,16 +1,26 @@
-"""Summary statistics per contender and metric."""
+"""Summary statistics per contender and metric, and all values as one table."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from remanence.core.errors import UserError, unknown
 from remanence.metrics import metric as metric_of
-from remanence.results.statistics import bootstrap_interval, mean_where, standard_error, student_interval
-from remanence.results.store import Results
+from remanence.results.statistics import (
+    bootstrap_interval,
+    interquartile_mean,
+    mean_where,
+    standard_error,
+    student_interval,
+)
+from remanence.results.store import TASK_CURVES, Results
+from remanence.results.table import Table, row, table
+
+NOT_SUMMARISED = (*TASK_CURVES, "parameter")  # curves that tell of the stream, not of the agents
 
 
 def summarise(results: Results) -> dict[str, Any]:
@@ -32,12 +42,116 @@ def summarise(results: Results) -> dict[str, Any]:
     }
 
 
+def summary_table(results: Results, metrics: Sequence[str] = (), last: float = 1.0) -> Table:
+    """Mean, Student's 90 % interval and interquartile mean over seeds of each contender and metric, and how many seeds count.
+
+    Args:
+        metrics: default: all but those about the two parts of a PT agent.
+        last: the share of the life, at its end, over which each seed's curve is averaged.
+    """
+    if "sweep" in results.description:
+        return _sweep_table(results, metrics)
+    check_curves(results)
+    metrics = list(metrics) or [name for name in results.first_metrics(()) if name not in NOT_SUMMARISED]
+    rows = [
+        _row(name, metric, per_seed(results, name, metric, last), len(results.diverged(name)))
+        for name in results.contenders
+        for metric in metrics
+    ]
+    share = "" if last == 1.0 else f"the last {100 * last:g} % of "
+    return table(
+        rows, "metric", f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out."
+    )
+
+
+def _sweep_table(results: Results, metrics: Sequence[str]) -> Table:
+    """The same for every setting of a sweep, which keeps one number per seed, the mean over its curve."""
+    measured = [column.removeprefix("auc_") for column in results.lanes.columns if column.startswith("auc_")]
+    for metric in metrics:
+        if metric not in measured:
+            raise unknown("metric", metric, measured)
+    rows = []
+    for name, settings in settings_of(results):
+        for hypers, lanes in settings:
+            sound = lanes.filter(~pl.col("diverged"))
+            label = _label(name, hypers)
+            samples = {metric: sound[f"auc_{metric}"].to_numpy() for metric in metrics or measured}
+            rows += [_row(label, metric, sample, len(lanes) - len(sound)) for metric, sample in samples.items()]
+    return table(
+        rows, "metric", "Mean over each seed's curve; n tuning seeds, Student's t; diverged seeds are left out."
+    )
+
+
+def _row(agent: str, metric: str, sample: np.ndarray, diverged: int) -> dict[str, Any]:
+    estimate = student_interval(sample, bounds=metric_of(metric).bounds) if sample.size else None
+    iqm = interquartile_mean(sample) if sample.size else None
+    return row(agent, "metric", metric, estimate, iqm=iqm, n=len(sample), diverged=diverged)
+
+
+def _label(name: str, hypers: dict[str, float]) -> str:
+    """A setting of a sweep."""
+    return " ".join([name, *(f"{hyper}={value:g}" for hyper, value in hypers.items())])
+
+
+def per_seed(results: Results, contender: str, metric: str, last: float = 1.0) -> np.ndarray:
+    """[sound seeds] mean over the last share of the windows."""
+    check_curves(results)
+    if metric not in results.metrics:
+        raise unknown("metric", metric, results.metrics)
+    if isinstance(last, bool) or not isinstance(last, int | float) or not 0.0 < last <= 1.0:
+        raise UserError(f"last is the share of the life, at its end, that counts: above 0 and at most 1; got {last!r}")
+    curves = results.matrix(contender, metric)
+    return curves[:, -max(1, round(last * curves.shape[1])) :].mean(axis=1, dtype=np.float64)
+
+
+def check_curves(results: Results) -> None:
+    """Raises if there are no curves to compute anything from."""
+    if "sweep" in results.description:
+        raise UserError("a sweep keeps one number per seed and setting, no curves: use summary()")
+    if not results.metrics:
+        raise UserError("this run has no curves: nothing is finished yet")
+
+
+def frame(results: Results, diverged: bool = False) -> pl.DataFrame:
+    """All values: agent, seed, step (or episode) at the end of the window, task, metric, value.
+
+    Args: diverged: whether to keep diverged lives, marked in one more column; values that are no numbers are null.
+    """
+    check_curves(results)
+    lanes = results.lanes.select("lane", pl.col("contender").alias("agent"), "seed", "diverged")
+    lanes = lanes if diverged else lanes.filter(~pl.col("diverged"))
+    clock = results.description["stream"]["segment_length"]
+    unit = next(iter(clock)).removesuffix("s")
+    places = pl.DataFrame({"window": np.arange(1, results.windows + 1, dtype=np.int32), unit: results.ends})
+    rows = results.curves.filter(~pl.col("metric").is_in(TASK_CURVES)).join(lanes, on="lane").join(places, on="window")
+    rows = rows.join(_tasks(results), on=["lane", "window"], how="left")
+    value = pl.when(pl.col("value").is_finite()).then(pl.col("value"))
+    columns = ["agent", "seed", unit, "task", "metric", value, *(["diverged"] if diverged else [])]
+    return rows.sort("lane", "metric", "window", maintain_order=True).select(columns)
+
+
+def _tasks(results: Results) -> pl.DataFrame:
+    """The name of the task of each lane and window; null where each seed drew its own and did not record it."""
+    order, length = results.description["stream"]["order"], results.segment_length
+    names = results.task_names
+    recorded = next((metric for metric in TASK_CURVES if metric in results.metrics), None)
+    if None in order and recorded:
+        drawn = results.curves.filter((pl.col("metric") == recorded) & pl.col("value").is_finite())
+        number = pl.col("value").cast(pl.Int64).replace_strict(dict(enumerate(names)), default=None)
+        return drawn.select("lane", "window", task=number.cast(pl.String))
+    tasks = [None if task is None else names[task] for task in order for _ in range(length)]
+    shared = pl.DataFrame(
+        {"window": np.arange(1, len(tasks) + 1, dtype=np.int32), "task": pl.Series(tasks, dtype=pl.String)}
+    )
+    return results.lanes.select("lane").join(shared, how="cross")
+
+
 def summarise_sweep(results: Results) -> dict[str, Any]:
     """The same for every setting of a sweep, named by its hyperparameters. Sweeps record AUCs only, so there are no segments."""
     summary = {}
-    for name, table in settings_of(results):
-        for hypers, lanes in table:
-            label = " ".join([name, *(f"{hyper}={value:g}" for hyper, value in hypers.items())])
+    for name, settings in settings_of(results):
+        for hypers, lanes in settings:
+            label = _label(name, hypers)
             finite = lanes.filter(~pl.col("diverged"))
             aucs = {
                 column.removeprefix("auc_"): finite[column].to_numpy()

@@ -58,6 +58,14 @@ def find_all(out: Path) -> list[Path]:
     return sorted(file.parent for file in out.glob(f"**/{DESCRIPTION}") if OLD not in file.relative_to(out).parts)
 
 
+def newest_run(directory: Path) -> Path:
+    """The directory itself if it is a run; else the newest run below it, if there is one."""
+    if (directory / DESCRIPTION).exists():
+        return directory
+    runs = sorted(find_all(directory), key=lambda run: (run / DESCRIPTION).stat().st_mtime)
+    return runs[-1] if runs else directory
+
+
 def find_aside(out: Path) -> list[Path]:
     """Every run below a directory that has earlier results."""
     return sorted({file.parents[2] for file in out.glob(f"**/{OLD}/*/{DESCRIPTION}")})

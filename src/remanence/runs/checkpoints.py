@@ -1,6 +1,6 @@
 """Checkpoints of a group of lanes: the whole state, so that a resumed run gives the same bits.
 
-<n>/state/          one compressed file of bytes per array
+<n>/state/arrays    the arrays, compressed one by one
 <n>/manifest.json   names, shapes and dtypes of the arrays, size and checksum of each file, run and lanes
 
 A checkpoint is written under a temporary name and renamed when complete, so a crash cannot damage the older ones. The last
@@ -29,6 +29,7 @@ from remanence.core.errors import UserError
 from remanence.core.files import sync
 
 MAX_CHECKPOINTS = 2
+ARRAYS = "arrays"
 VERSIONS = {"remanence": __version__, "jax": jax.__version__}
 
 
@@ -172,16 +173,17 @@ def _files(place: Path) -> list[Path]:
 
 
 def _write_arrays(place: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Writes a file for each array. Returns what it takes to read them: file, shape and dtype by name."""
+    """Writes all arrays, compressed one by one. Returns what it takes to read each: where it ends, its shape and dtype."""
     place.mkdir(parents=True, exist_ok=True)
     about = {}
-    for number, (name, array) in enumerate(arrays.items()):
-        file, compressed = place / f"{number}.arrow", io.BytesIO()
-        content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        pl.DataFrame({"bytes": content}).write_ipc(compressed, compression="zstd")
-        file.write_bytes(compressed.getbuffer())
-        sync(file)
-        about[name] = (file.name, array.shape, array.dtype.str)
+    with (place / ARRAYS).open("wb") as file:
+        for name, array in arrays.items():
+            compressed = io.BytesIO()
+            content = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            pl.DataFrame({"bytes": content}).write_ipc(compressed, compression="zstd")
+            file.write(compressed.getbuffer())
+            about[name] = (file.tell(), array.shape, array.dtype.str)
+    sync(place / ARRAYS)
     sync(place)
     return about
 
@@ -189,10 +191,12 @@ def _write_arrays(place: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, An
 def _read_arrays(place: Path, manifest: dict[str, Any]) -> dict[str, np.ndarray]:
     if "arrays" not in manifest:
         return _read_by_orbax(place, manifest["zero_size"])
-    return {
-        name: pl.read_ipc(place / file)["bytes"].to_numpy().view(dtype).reshape(shape)
-        for name, (file, shape, dtype) in manifest["arrays"].items()
-    }
+    found = {}
+    with (place / ARRAYS).open("rb") as file:
+        for name, (end, shape, dtype) in manifest["arrays"].items():
+            content = pl.read_ipc(io.BytesIO(file.read(end - file.tell())))["bytes"]
+            found[name] = content.to_numpy().view(dtype).reshape(shape)
+    return found
 
 
 def _read_by_orbax(place: Path, zero_size: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -203,7 +207,7 @@ def _read_by_orbax(place: Path, zero_size: Mapping[str, Any]) -> dict[str, np.nd
         raise UserError(
             f"the checkpoint '{place.parent}' was written by orbax: `pip install orbax-checkpoint`, or start over with --restart"
         ) from missing
-    checkpointer = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
+    checkpointer: Any = ocp.Checkpointer(ocp.PyTreeCheckpointHandler())
     names = checkpointer.metadata(place.absolute()).item_metadata.tree
     as_numpy = {name: ocp.RestoreArgs(restore_type=np.ndarray) for name in names}
     stored = checkpointer.restore(place.absolute(), restore_args=as_numpy)

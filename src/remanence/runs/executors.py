@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from functools import partial
+from multiprocessing import spawn
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +33,11 @@ from rich.console import Console
 
 from remanence.agents.base import program_of
 from remanence.core import backend
-from remanence.core.errors import Stopped, UserError
+from remanence.core.errors import BY_CALLBACK, Stopped, UserError
 from remanence.engine.lanes import Driver
 from remanence.runs import signals
 from remanence.runs.execution import RAY, Execution
-from remanence.runs.jobs import make_driver, memory_needed
+from remanence.runs.jobs import devices_for, make_driver, memory_needed
 from remanence.runs.progress import track
 from remanence.runs.worker import GroupJob, live
 
@@ -44,6 +45,7 @@ from remanence.runs.worker import GroupJob, live
 RETRIES, PATIENCE = 10, 300.0
 SECONDS_TO_STOP = 120.0
 STOP = "stop"
+_starting = threading.Lock()
 
 OnDone = Callable[[GroupJob], None]
 
@@ -82,14 +84,15 @@ def devices(execution: Execution) -> int:
 
 def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callable[[], int], console: Console) -> None:
     drivers: dict[Hashable, Driver] = {}  # groups of one program share what was compiled
-    for job in jobs:
-        _stop_if(asked_to_stop())
-        program = program_of(job.group.config), job.learner
-        if program not in drivers:
-            drivers[program] = make_driver(job.plan, job.group.config, job.learner)
-        with track(console, job.group.label, job.windows, job.unit) as advance:
-            live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
-        on_done(job)
+    with jobs[0].plan.world.opened():
+        for job in jobs:
+            _stop_if(asked_to_stop())
+            program = program_of(job.group.config), job.learner, devices_for(job.plan, job.group.at_once)
+            if program not in drivers:
+                drivers[program] = make_driver(job.plan, job.group.config, job.learner, job.group.at_once)
+            with track(console, job.group.label, job.total, job.unit) as advance:
+                live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
+            on_done(job)
     _stop_if(asked_to_stop())
 
 
@@ -113,8 +116,8 @@ def _together(
     stop = _stop_file(jobs[0])
     stop.unlink(missing_ok=True)
     running = {start(job): job for job in jobs}
-    windows = {job.path: 0 for job in jobs}
-    total = sum(job.windows for job in jobs)
+    done = {job.path: 0 for job in jobs}
+    total = sum(job.total for job in jobs)
     halted = 0  # the signal that made us or a worker stop
     until = math.inf  # deadline for the workers, once we were asked to stop
     with track(console, f"{len(jobs)} groups", total, jobs[0].unit) as advance:
@@ -126,21 +129,23 @@ def _together(
             rate = 0.0
             for job in running.values():
                 status = job.directory.progress()
-                windows[job.path] = status.get("windows", 0)
+                done[job.path] = status.get("done", 0)
                 rate += status.get("steps_per_second", 0.0)
             for future in finished:
                 job, error = running.pop(future), _answer(future)
                 for line in job.directory.warnings():
                     _warn(console, line)
                 if error is None:
-                    windows[job.path] = job.windows
+                    done[job.path] = job.total
                     on_done(job)
                 elif isinstance(error, Stopped):
                     halted = halted or error.signal
+                    if error.signal == BY_CALLBACK:
+                        stop.touch()
                 else:
                     stop.touch()  # what failed here would fail elsewhere
                     raise error
-            advance(sum(windows.values()), rate)
+            advance(sum(done.values()), rate)
             if running and time.monotonic() > until:
                 raise UserError("some workers did not stop in time: their progress since the last checkpoint is lost")
     _stop_if(halted or asked_to_stop())
@@ -154,6 +159,15 @@ def _answer(future: Future) -> Exception | None:
         return UserError(
             f"a group failed: {str(failure).splitlines()[0]}. The same command resumes from its last checkpoint"
         )
+
+
+def _payload(job: GroupJob) -> bytes:
+    try:
+        return cloudpickle.dumps(job)
+    except Exception as error:
+        raise UserError(
+            f"what is run cannot be sent to other processes ({type(error).__name__}: {error}): let functions make such objects"
+        ) from error
 
 
 def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | None:
@@ -174,7 +188,9 @@ def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | Non
     try:
         if asked():  # the run was stopped while this group was queued
             raise Stopped(asked())
-        live(job, make_driver(job.plan, job.group.config, job.learner), asked, lambda *_: None, warn, PATIENCE)
+        with job.plan.world.opened():
+            driver = make_driver(job.plan, job.group.config, job.learner, job.group.at_once)
+            live(job, driver, asked, lambda *_, **__: None, warn, PATIENCE)
     except Exception as error:
         if isinstance(error, UserError | Stopped):
             return error
@@ -205,7 +221,8 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
                 ours, theirs = context.Pipe(duplex=False)
                 process = context.Process(target=_in_process, args=(payload, theirs, os.getpid(), count), daemon=True)
                 os.sched_setaffinity(0, cores)  # of this thread; the child process inherits it
-                process.start()
+                with _without_main():
+                    process.start()
                 alive.add(process)
                 theirs.close()
                 # If the process dies without an answer, the next one resumes from the last checkpoint.
@@ -220,13 +237,29 @@ def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
 
     with ThreadPoolExecutor(execution.jobs) as pool:
         try:
-            yield lambda job: pool.submit(in_a_process, cloudpickle.dumps(job))
+            yield lambda job: pool.submit(in_a_process, _payload(job))
         finally:
             closing.set()
             for process in list(alive):
                 if process.is_alive():
                     process.terminate()  # it saves a checkpoint and exits
             pool.shutdown(wait=False, cancel_futures=True)
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Starts processes that do not import the program that started them: a script that calls `live` would call it again."""
+    with _starting:
+        usual = spawn.get_preparation_data
+
+        def prepared(name: str) -> dict[str, Any]:
+            return {key: value for key, value in usual(name).items() if not key.startswith("init_main")}
+
+        spawn.get_preparation_data = prepared
+        try:
+            yield
+        finally:
+            spawn.get_preparation_data = usual
 
 
 def _in_process(payload: bytes, answer: Any, parent: int, count: int) -> None:
@@ -276,7 +309,7 @@ def _ray(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     tasks = []
 
     def start(job: GroupJob) -> Future:
-        tasks.append(task.options(memory=_memory(job)).remote(cloudpickle.dumps(job), execution.cores))
+        tasks.append(task.options(memory=_memory(job)).remote(_payload(job), execution.cores))
         return tasks[-1].future()
 
     try:

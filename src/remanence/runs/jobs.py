@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 from remanence.agents.base import Agent, AgentConfig, hypers_of, per_lane_fields, program_of
@@ -15,9 +17,10 @@ from remanence.agents.shares import with_fields
 from remanence.core import backend
 from remanence.core.errors import UserError
 from remanence.core.learners import NATIVE, XLA
+from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
-from remanence.engine.probes import parts_of_value, together
+from remanence.engine.probes import magnitudes, parts_of_value, together
 from remanence.results.store import TASK_CURVES
 from remanence.runs.plan import Contender, Plan
 from remanence.streams import RandomOrder
@@ -26,6 +29,7 @@ from remanence.streams import RandomOrder
 COPIES = 3
 SHARE_OF_MEMORY = 0.7
 MAX_SEEDS = 1_000_000
+LONGEST_ROUND, USUAL_ROUND = 64, 16  # steps
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,12 @@ def settings(contender: Contender) -> list[AgentConfig]:
 
 
 def cut(
-    programs: Sequence[list[Lane]], lanes_per_group: int, at_once: int, learners: Mapping[str, str] | None = None
+    programs: Sequence[list[Lane]],
+    lanes_per_group: int,
+    at_once: int | None,
+    learners: Mapping[str, str] | None = None,
 ) -> Iterator[Group]:
-    """Groups of at most `lanes_per_group` lanes, in order. `learners`: by contender.
+    """Groups of at most `lanes_per_group` lanes, in order. `at_once`: None for all of a group. `learners`: by contender.
 
     With the native learner, one lane per core runs at a time: its weights stay in the cache.
     """
@@ -122,7 +129,8 @@ def cut(
         for first in range(0, len(lanes), lanes_per_group):
             members = tuple(lanes[first : first + lanes_per_group])
             is_native = (learners or {}).get(members[0].contender) == NATIVE
-            yield Group(next(numbers), members, 1 if is_native else min(at_once, len(members)))
+            some = 1 if is_native else min(at_once or 0, len(members))
+            yield Group(next(numbers), members, len(members) if at_once is None else some)
 
 
 def memory_needed(plan: Plan, config: AgentConfig) -> int:
@@ -137,13 +145,29 @@ def lanes_that_fit(plan: Plan, programs: Sequence[list[Lane]], processes: int = 
     return max(1, int(SHARE_OF_MEMORY * backend.device_memory() / processes / largest))
 
 
-def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA) -> Driver:
-    """The program for lanes of one agent of a plan."""
+def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA, lanes: int | None = None) -> Driver:
+    """The program for lanes of one agent of a plan; `lanes`: how many run at once, if the world must know."""
     agent = choose_learner(config.build(plan.spec), learner, config.name).agent
     life = LifeConfig(
-        agent, plan.world, plan.stream, _measure(plan, agent), plan.max_steps, plan.window, plan.watch_parts
+        agent, plan.world, plan.stream, _measure(plan, agent, config), plan.max_steps, plan.window, plan.watch_parts
     )
-    return Driver(life, plan.round_steps)
+    return Driver(life, plan.round_steps or fitting_round(life), devices=lanes and devices_for(plan, lanes))
+
+
+def devices_for(plan: Plan, lanes: int) -> int:
+    """How many devices share n lanes."""
+    return plan.world.devices_for(lanes, len(jax.devices()))
+
+
+def fitting_round(life: LifeConfig) -> int:
+    """Steps per round, such that lanes rarely wait for the end of a round, at the end of a window or before a consolidation."""
+    if not life.by_steps:
+        return 2
+    consolidate_every = life.consolidate_every.count if isinstance(life.consolidate_every, Steps) else 0
+    fitting = math.gcd(life.window, consolidate_every)
+    exact = max(n for n in range(1, LONGEST_ROUND + 1) if fitting % n == 0)
+    rounds = -(-life.window // USUAL_ROUND)  # per window, all of equal length
+    return exact if exact >= USUAL_ROUND // 2 else -(-life.window // rounds)
 
 
 def metrics_of(plan: Plan) -> list[str]:
@@ -153,9 +177,11 @@ def metrics_of(plan: Plan) -> list[str]:
     return []
 
 
-def _measure(plan: Plan, agent: Agent) -> Probe:
+def _measure(plan: Plan, agent: Agent, config: AgentConfig) -> Probe:
     """Everything a life records: metrics, the task where each lane draws its own, and value maps if the plan asks for them."""
     numbers, pictures = plan.probe(agent), plan.maps(agent) if plan.maps else None
+    if plan.world.row_by_row:
+        numbers = together(numbers, magnitudes(agent, getattr(config, "frames", 1)))
     if plan.watch_parts:
         numbers = together(numbers, parts_of_value(agent, plan.world.discount))
     drawn = isinstance(plan.stream.order, RandomOrder)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from remanence.agents.base import Agent, AgentConfig
 from remanence.agents.configs import KINDS
@@ -17,6 +17,11 @@ from remanence.core.types import EnvSpec, Steps
 from remanence.engine.life import Probe
 from remanence.streams import Stream
 from remanence.worlds.base import World
+
+if TYPE_CHECKING:
+    from remanence.gym.spaces import Spaces
+
+FINER = 50  # a shortened run may have windows this much shorter, if they divide a segment
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,8 @@ class Plan:
     truth: Mapping[str, Any] = field(default_factory=dict)
     """how the true values are computed: part of the description of a run"""
     seeds: int = 30
-    round_steps: int = 8
+    round_steps: int | None = 8
+    """steps per round of the program; None: fitted to the window and the consolidations of each agent"""
     max_steps: int | None = None
     """a lane that needs more steps is stopped, and counts as diverged"""
     lanes_at_once: int = 1500
@@ -52,6 +58,12 @@ class Plan:
     """windows after which maps are recorded"""
     watch_parts: bool = False
     """whether to record what becomes of the permanent and the transient part (`engine/probes.py: parts_of_value`)"""
+    curves: tuple[str, ...] = ()
+    """the curves that are kept, in this order; default: all"""
+    same_for_all: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    """curves that are known beforehand, such as a parameter of the environment: [windows]"""
+    spaces: Spaces | None = None
+    """of a Gymnasium environment: then the policies of all lanes are kept, and act on its observations"""
 
     @property
     def spec(self) -> EnvSpec:
@@ -81,8 +93,8 @@ class Plan:
         stream = self.stream.shortened(
             segments or self.stream.segments, segment_length or self.stream.segment_length.count
         )
-        window = math.gcd(self.window, stream.segment_length.count)
-        last = stream.segments * stream.segment_length.count // window
+        window = _fitting(self.window, stream.segment_length.count)
+        last = stream.windows(window)
         return dataclasses.replace(
             self,
             stream=stream,
@@ -137,6 +149,13 @@ class Plan:
         old = self.contenders[contender]
         new = dataclasses.replace(old, search={**old.search, name: values})
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
+
+def _fitting(window: int, segment_length: int) -> int:
+    """The window of a run with shorter segments: one that divides a segment, unless that is far shorter than before."""
+    usual = min(window, segment_length)
+    dividing = math.gcd(window, segment_length)
+    return dividing if FINER * dividing >= usual else usual
 
 
 def shrink(plan: Plan, segments: int, segment_length: int, seeds: int) -> Plan:

@@ -1,4 +1,4 @@
-"""The final policies that a run keeps: of each agent that acts, the one with the first seed."""
+"""The final policies that a run keeps: of each agent that acts, the one with the first seed; of `live`, all."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ FIRST_SEED = 0
 
 def keeps_policy(lane: Lane, plan: Plan) -> bool:
     """Whether the policy of a lane is kept: it has the first seed, and its agent has weights that decide its actions."""
+    if plan.spaces is not None:
+        return True
     if lane.seed != FIRST_SEED:
         return False
     agent, frames = lane.config.build(plan.spec), getattr(lane.config, "frames", 1)
@@ -36,7 +38,7 @@ def policy_of(lane: Lane, plan: Plan, state: Any) -> Policy | None:
     from remanence.gym.policy import Policy
     from remanence.gym.spaces import spaces_of
 
-    spaces = spaces_of(plan.spec)
+    spaces = plan.spaces or spaces_of(plan.spec)
     if spaces is None:
         return None
     return Policy(lane.contender, lane.config, spaces, plan.spec.num_tasks, state, {"seed": lane.seed})

@@ -5,15 +5,19 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, TextIO, cast
+from collections.abc import Iterator
+from typing import Any, Protocol, TextIO, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 SECONDS_BETWEEN_LINES = 10.0
 
-Advance = Callable[[int, float], None]  # (units done so far, steps per second)
+
+class Advance(Protocol):
+    """(units done so far, steps per second, the recent value of a metric)"""
+
+    def __call__(self, done: int, rate: float, recent: str = "") -> None: ...
 
 
 def messages() -> Console:
@@ -39,7 +43,7 @@ class _Lasting:
 
 @contextlib.contextmanager
 def track(console: Console, label: str, total: int, unit: str = "episodes") -> Iterator[Advance]:
-    """A progress bar over `total` units, with rate and remaining time."""
+    """A progress bar over `total` units, with rate and remaining time. Neither counts the time of compilation."""
     if not console.is_terminal:
         yield _plain(console, label, total, unit)
         return
@@ -47,6 +51,7 @@ def track(console: Console, label: str, total: int, unit: str = "episodes") -> I
         TextColumn("{task.description:<10}"),
         BarColumn(),
         MofNCompleteColumn(),
+        TextColumn(unit),
         TextColumn("{task.fields[rate]}"),
         TimeElapsedColumn(),
         TextColumn("left"),
@@ -55,26 +60,45 @@ def track(console: Console, label: str, total: int, unit: str = "episodes") -> I
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task(label, total=total, rate="compiling")
 
-        def advance(done: int, rate: float) -> None:
-            bars.update(bar, completed=done, rate=f"{_thousands(rate)} steps/s")
+        def advance(done: int, rate: float, recent: str = "") -> None:
+            bars.update(bar, completed=done, rate=_together(f"{_thousands(rate)} steps/s", recent))
 
         yield advance
 
 
 def _plain(console: Console, label: str, total: int, unit: str) -> Advance:
     started = last = time.monotonic()
+    first: tuple[float, int] | None = None  # when the first units were done, after compilation
 
-    def advance(done: int, rate: float) -> None:
-        nonlocal last
+    def advance(done: int, rate: float, recent: str = "") -> None:
+        nonlocal last, first
         now = time.monotonic()
+        if first is None or done <= first[1]:
+            first, last = (now, done), now
         if done < total and now - last < SECONDS_BETWEEN_LINES:
             return
         last = now
-        left = (now - started) * (total - done) / max(done, 1)
-        ending = f"about {left:.0f} s left" if done < total else f"done in {now - started:.1f} s"
-        console.print(f"{label}: {done} of {total} {unit}, {_thousands(rate)} steps/s, {ending}")
+        speed = _together(f"{_thousands(rate)} steps/s", recent)
+        if done < total:
+            left = (now - first[0]) * (total - done) / (done - first[1])
+            console.print(f"{label}: {done} of {total} {unit}, {speed}, about {duration(left)} left")
+        else:
+            console.print(f"{label}: {done} of {total} {unit}, {speed}, done in {duration(now - started)}")
 
     return advance
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that fits."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 100 * 60 else f"{seconds / 3600:.1f} h"
+
+
+def _together(*parts: str) -> str:
+    return ", ".join(part for part in parts if part)
 
 
 def _thousands(rate: float) -> str:

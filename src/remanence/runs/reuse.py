@@ -78,10 +78,10 @@ def find_lanes(
 ) -> list[Taken]:
     """Where wanted lanes are finished already. A damaged run is passed over with a notice."""
     numbers = {_key(lane.contender, lane.seed, describe_agent(lane.config)): lane.number for lane in wanted}
-    shared, taken = _shared(description), []
+    shared, taken = shared_by_lanes(description), []
     for run in runs if numbers else ():
         try:
-            if _shared(read_description(run)) != shared:
+            if shared_by_lanes(read_description(run)) != shared:
                 continue
             source = load(run)
             for policy in sorted(run.glob(f"{POLICIES}/*.npz")):
@@ -150,7 +150,7 @@ def _with_values(agent: dict[str, Any], values: dict[str, float]) -> dict[str, A
     return {"config": {**agent.get("config", {}), **values}, "hypers": hypers}
 
 
-def _shared(description: Mapping[str, Any]) -> str:
+def shared_by_lanes(description: Mapping[str, Any]) -> str:
     """What all lanes of a run share, and what decides their results."""
     about = {key: value for key, value in description.items() if key not in _OF_OTHER_LANES}
     versions = {name: description["versions"].get(name) for name in _VERSIONS}

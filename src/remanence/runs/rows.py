@@ -10,7 +10,8 @@ import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.agents.base import per_lane_fields
+from remanence.agents.base import BuiltAgent, per_lane_fields
+from remanence.core.types import Hypers
 from remanence.engine.lanes import Outcome
 from remanence.metrics import metric
 from remanence.results.schema import curve_rows
@@ -39,6 +40,9 @@ def tables(
         finite = np.array([all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(record)) for record in records])
     shown, limit = set(auc_metrics or records[0]["curves"]), value_limit(plan)
     finite &= [all(possible(record["curves"][name], name, limit).all() for name in shown) for record in records]
+    if any(outcome.notes is not None for outcome in outcomes):
+        measured["failed"] = [failure_of(lane, outcome) for lane, outcome in finished]
+        finite &= [_sound(lane, outcome, plan) for lane, outcome in finished]
     rows = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, finite)}
     if auc_metrics is not None:
         return rows
@@ -46,11 +50,32 @@ def tables(
         {part: np.stack([record[kind][part] for record in records]) for part in records[0][kind]}
         for kind in ("curves", "maps")
     )
+    if plan.curves:
+        curves = {name: curves[name].astype(np.float64) for name in plan.curves if name in curves}
+    curves |= {name: np.tile(np.asarray(one, np.float64), (len(lanes), 1)) for name, one in plan.same_for_all.items()}
     if curves:
         rows["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
     if maps:
         rows["maps"] = pl.concat(_map_rows(numbers, plan.map_windows, values, part) for part, values in maps.items())
     return rows
+
+
+def failure_of(lane: Lane, outcome: Outcome) -> str:
+    """Why the environment of a lane failed; empty if it did not."""
+    failure = outcome.notes.failure if outcome.notes is not None else None
+    return f"{failure.env} failed with seed {lane.seed} at step {failure.step}: {failure.what}" if failure else ""
+
+
+def _sound(lane: Lane, outcome: Outcome, plan: Plan) -> bool:
+    """Whether weights are finite, and values within what rewards allow, with room for those of a network that has learned
+    nothing."""
+    weights = [leaf for leaf in jax.tree.leaves(outcome.policy) if leaf.dtype.kind == "f"]
+    if outcome.notes.failure or not all(np.isfinite(leaf).all() for leaf in weights):
+        return False
+    curves = outcome.record["curves"]
+    reward = float(lane.config.build(plan.spec).learned_reward(np.float32(outcome.notes.largest_reward)))
+    absurd = MARGIN * largest_value(reward, plan.world.discount, int(outcome.steps))
+    return bool((curves["largest_value"] <= absurd + MARGIN * curves["largest_input"]).all())
 
 
 def value_limit(plan: Plan) -> float:
@@ -78,12 +103,22 @@ def possible(values: np.ndarray, name: str, limit: float) -> np.ndarray:
 
 def _columns(lanes: Sequence[Lane], plan: Plan) -> list[str]:
     """Fields of configurations that have a column: those in which lanes may differ, and those that are searched."""
-    fields = [
-        [name for name in per_lane_fields(type(lane.config)) if getattr(lane.config, name) is not None]
-        for lane in lanes
-    ]
+    fields = [list(_numbers(lane)) for lane in lanes]
     searched = [tuple(plan.contenders[lane.contender].search) for lane in lanes]
     return list(dict.fromkeys(name for names in (*fields, *searched) for name in names))
+
+
+def _numbers(lane: Lane) -> dict[str, Any]:
+    """The fields in which lanes of one program may differ; of an agent that was built by hand, its hyperparameters."""
+    if isinstance(lane.config, BuiltAgent):
+        return vars(lane.hypers) if isinstance(lane.hypers, Hypers) else {}
+    values = {name: getattr(lane.config, name) for name in per_lane_fields(type(lane.config))}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _value(lane: Lane, name: str) -> float:
+    numbers = _numbers(lane)
+    return float(numbers[name] if name in numbers else getattr(lane.config, name))
 
 
 def _lane_rows(
@@ -94,12 +129,13 @@ def _lane_rows(
     measured: dict[str, Any],
     finite: np.ndarray,
 ) -> pl.DataFrame:
+    seeds = [lane.seed for lane in lanes]
     return pl.DataFrame(
         {
             "lane": numbers,
             "contender": [lane.contender for lane in lanes],
-            "seed": np.array([lane.seed for lane in lanes], np.int32),
-            **{name: [float(getattr(lane.config, name)) for lane in lanes] for name in columns},
+            "seed": np.array(seeds, np.int64 if max(seeds) >= 2**31 else np.int32),
+            **{name: [_value(lane, name) for lane in lanes] for name in columns},
             **measured,
             "steps": np.array([outcome.steps for outcome in outcomes]),
             "samples_dropped": np.array([outcome.samples_dropped for outcome in outcomes]),

@@ -12,10 +12,11 @@ from rich.console import Console
 
 from remanence.agents.base import NO_NETWORK
 from remanence.agents.learners import NoNativeLearner, choose_learner
-from remanence.core.errors import UserError, disk_errors
+from remanence.core.errors import BY_CALLBACK, Stopped, UserError, disk_errors
 from remanence.core.learners import AUTO
 from remanence.metrics import impossible_values
 from remanence.results.directory import RunDirectory
+from remanence.results.memory import MemoryGroup
 from remanence.results.store import Results, load
 from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
@@ -24,7 +25,9 @@ from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that
 from remanence.runs.plan import Plan
 from remanence.runs.reuse import Taken, find_lanes, sources, take
 from remanence.runs.rows import divergence
-from remanence.runs.worker import GroupJob, summary_writer
+from remanence.runs.scalars import summary_writer
+from remanence.runs.watching import NO_WATCH, Watch
+from remanence.runs.worker import GroupJob
 
 
 def execute(
@@ -50,6 +53,7 @@ def run_missing(
     auc_metrics: Sequence[str] | None,
     console: Console,
     execution: Execution,
+    watch: Watch = NO_WATCH,
 ) -> Results:
     """Runs the missing lanes, group by group. Records curves, or only the areas under `auc_metrics`.
 
@@ -82,15 +86,16 @@ def run_missing(
                     execution.checkpoint_every,
                     execution.tensorboard,
                     learners[group.lanes[0].contender],
+                    watch,
                 )
-                for group in cut(start.programs, start.layout["lanes_per_group"], plan.lanes_at_once, learners)
+                for group in cut(start.programs, start.layout["lanes_per_group"], _at_once(plan), learners)
                 if any(lane.number not in done for lane in group.lanes)
             ]
 
             def merge_group(job: GroupJob) -> None:
                 tables = job.directory.tables()
                 directory.merge_group(job.directory)
-                for name in dict.fromkeys(lane.contender for lane in job.group.lanes):
+                for name in () if plan.spaces else dict.fromkeys(lane.contender for lane in job.group.lanes):
                     _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
                     _warn_of_values(console, name, tables)
 
@@ -104,6 +109,39 @@ def run_missing(
         directory.tidy()
         directory.seal()
     return load(directory.path)
+
+
+def run_in_memory(
+    plan: Plan,
+    programs: Sequence[list[Lane]],
+    auc_metrics: Sequence[str] | None,
+    console: Console,
+    watch: Watch = NO_WATCH,
+) -> MemoryGroup:
+    """The same, in this process, without a directory; returns tables and policies. What is under way when it stops is lost."""
+    learners = {name: one["learner"] for name, one in _learners({}, plan, programs, AUTO).items()}
+    metrics = None if auc_metrics is None else tuple(auc_metrics)
+    found = MemoryGroup()
+
+    def keep(job: GroupJob) -> None:
+        found.add(job.directory.tables())
+        found.policies |= job.memory.policies if job.memory else {}
+
+    jobs = [
+        GroupJob(plan, group, "", Path(), metrics, learner=learner, watch=watch, memory=MemoryGroup())
+        for group in cut(programs, max(map(len, programs)), _at_once(plan), learners)
+        for learner in (learners[group.lanes[0].contender],)
+    ]
+    try:
+        run_all(jobs, Execution(), keep, console)
+    except Stopped as stopped:
+        if stopped.signal != BY_CALLBACK:
+            raise KeyboardInterrupt from None
+    return found
+
+
+def _at_once(plan: Plan) -> int | None:
+    return None if plan.world.row_by_row else plan.lanes_at_once
 
 
 class _Start(NamedTuple):

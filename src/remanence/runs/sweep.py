@@ -49,12 +49,15 @@ def sweep(
     """Runs the missing lanes of a sweep. Its `lanes` table has one row per setting and seed, with areas under the curves."""
     description = {
         **describe(name, preset, plan, list(seeds)),
-        "sweep": {
-            one: {hyper: list(values) for hyper, values in c.search.items()} for one, c in plan.contenders.items()
-        },
+        "sweep": searched(plan),
     }
     directory = RunDirectory(out / "sweep", description)
     return run_missing(directory, plan, lanes_of_sweep(plan, seeds), metrics, console, execution)
+
+
+def searched(plan: Plan) -> dict[str, dict[str, list[float]]]:
+    """The values that a sweep searches, by contender and field."""
+    return {one: {hyper: list(values) for hyper, values in c.search.items()} for one, c in plan.contenders.items()}
 
 
 def best_settings(table: pl.DataFrame, metric: str) -> dict[str, dict[str, float]]:
@@ -106,5 +109,5 @@ def _arrange(table: pl.DataFrame, metric: str) -> dict[str, tuple[list[dict[str,
 
 
 def _hyper_columns(lanes: pl.DataFrame) -> list[str]:
-    others = ("lane", "contender", "seed", "steps", "samples_dropped", "diverged", "version")
+    others = ("lane", "contender", "seed", "steps", "samples_dropped", "failed", "diverged", "version")
     return [c for c in lanes.columns if c not in others and not c.startswith(AUC) and lanes[c].null_count() == 0]

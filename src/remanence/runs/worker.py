@@ -16,25 +16,30 @@ import polars as pl
 
 from remanence import __version__
 from remanence.core import backend
-from remanence.core.errors import Stopped, UserError, disk_errors
+from remanence.core.errors import BY_CALLBACK, NotRestored, Stopped, UserError, disk_errors
 from remanence.core.learners import XLA
 from remanence.core.types import Steps
-from remanence.engine.lanes import Batch, Driver, Outcome
+from remanence.engine.lanes import Batch, Driver, Outcome, Progress
 from remanence.results.directory import GroupDirectory
 from remanence.results.log import RESUMED, STARTED
+from remanence.results.memory import MemoryGroup
 from remanence.results.schema import curve_rows
 from remanence.runs.checkpoints import Checkpoints, Saved
 from remanence.runs.jobs import Group, Lane
 from remanence.runs.plan import Plan
 from remanence.runs.policies import keeps_policy, policy_of
 from remanence.runs.progress import Advance
-from remanence.runs.rows import tables
+from remanence.runs.rows import failure_of, tables
+from remanence.runs.scalars import Scalars
+from remanence.runs.watching import NO_WATCH, Watch, Watcher
+from remanence.worlds.base import HostedWorld
 
 # Seconds between checkpoints, and the largest share of the time they may take: if they take more, they come less often.
 CHECKPOINT_EVERY, SHARE_OF_TIME = 60.0, 0.02
 SECONDS_BETWEEN_STATUS, SECONDS_BETWEEN_LINES = 1.0, 10.0
 # The last two checkpoints, and the one being written.
 COPIES_ON_DISK = 3
+WATCHED = ("return", "reward_rate")
 
 
 @dataclass(frozen=True)
@@ -52,21 +57,41 @@ class GroupJob:
     """seconds between checkpoints; chosen by `GroupRunner` if not given"""
     tensorboard: bool = False
     learner: str = XLA
+    watch: Watch = NO_WATCH
+    memory: MemoryGroup | None = None
+    """where the results go, if the run has no directory"""
 
     @property
     def directory(self) -> GroupDirectory:
-        return GroupDirectory(self.path)
+        return self.memory or GroupDirectory(self.path)
+
+    @property
+    def windows_of_lane(self) -> int:
+        return self.plan.stream.windows(self.plan.window)
 
     @property
     def windows(self) -> int:
         """Windows of all lanes together."""
-        return len(self.group.lanes) * self.plan.stream.windows(self.plan.window)
+        return len(self.group.lanes) * self.windows_of_lane
 
     @property
     def unit(self) -> str:
-        """What a window is, for people."""
-        by_steps = isinstance(self.plan.stream.segment_length, Steps)
-        return f"windows of {self.plan.window} steps" if by_steps else "episodes"
+        """What progress counts."""
+        return "steps" if isinstance(self.plan.stream.segment_length, Steps) else "episodes"
+
+    @property
+    def total(self) -> int:
+        """What there is to do, in these units."""
+        return len(self.group.lanes) * self.duration
+
+    @property
+    def duration(self) -> int:
+        """The length of a life."""
+        return self.plan.stream.segments * self.plan.stream.segment_length.count
+
+    def done(self, progress: Progress) -> int:
+        """What is done of it."""
+        return progress.steps if self.unit == "steps" else progress.windows
 
     @property
     def belongs_to(self) -> dict[str, Any]:
@@ -85,7 +110,7 @@ def live(
     """Runs what is left of a group; its tables are complete afterwards.
 
     Args:
-        on_progress: called with windows done and steps per second.
+        on_progress: called with steps or episodes done, steps per second, and the recent value of a metric.
         asked_to_stop: returns the number of a signal once the run must stop; we then save a checkpoint and raise `Stopped`.
         patience: seconds to wait for another process that holds the group.
     """
@@ -97,7 +122,7 @@ def live(
         runner = GroupRunner(job, driver, warn)
         while not runner.batch.done:
             finished = runner.batch.advance()
-            on_progress(runner.batch.progress.windows, runner.rate())
+            on_progress(job.done(runner.progress), runner.rate(), runner.recent())
             runner.keep(finished, asked_to_stop)
         runner.close()
 
@@ -109,23 +134,27 @@ class GroupRunner:
         self.began = time.monotonic(), time.process_time()
         self.job, self.directory = job, job.directory
         self.lanes = job.group.lanes
-        of_run = job.auc_metrics is None  # sweeps keep no policies
-        self.batch = Batch(
-            driver,
-            [lane.hypers for lane in self.lanes],
-            [lane.seed for lane in self.lanes],
-            job.group.at_once,
-            keep_agents=False,
-            keep_policies=[row for row, lane in enumerate(self.lanes) if of_run and keeps_policy(lane, job.plan)],
-        )
         self.checkpoints = Checkpoints(self.directory.checkpoints, job.belongs_to)
         self.finished: list[tuple[Lane, Outcome]] = []  # since the last checkpoint
         self.saving = 0.0  # seconds spent on checkpoints
-        state = self.checkpoints.newest(warn)
+        world = job.plan.world
+        self.can_save = self.directory.lasting and (not isinstance(world, HostedWorld) or world.can_be_saved)
+        self.batch = self._batch(driver)
+        state = self.checkpoints.newest(warn) if self.can_save else None
         if state is not None:
-            self.batch.restore(state)
-        _check_room(self.directory.path, self.batch.size(), self.checkpoints.count())
+            try:
+                self.batch.restore(state)
+            except NotRestored as reason:
+                warn(f"{reason}: unfinished lives of {job.group.label} begin again")
+                state, self.can_save = None, False
+        if not self.can_save:  # lives that are done need not be repeated
+            done = self.directory.lanes()
+            self.lanes = tuple(lane for lane in self.lanes if lane.number not in done)
+            self.batch = self._batch(driver)
+        if self.can_save:
+            _check_room(self.directory.path, self.batch.size(), self.checkpoints.count())
         self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
+        self.compiled: tuple[float, int] | None = None  # time and steps after the first call of the program
         self.saved_at = self.shown_at = self.logged_at = self.started
         self.wait = job.checkpoint_every or CHECKPOINT_EVERY
         self.directory.log(
@@ -135,15 +164,29 @@ class GroupRunner:
             version=__version__,
             **self._status(),
         )
-        self.scalars = _Scalars(job) if job.tensorboard else None
+        self.scalars = Scalars(job) if job.tensorboard else None
+        self.watcher = Watcher(job, self.batch, self.lanes) if job.watch else None
+
+    def _batch(self, driver: Driver) -> Batch:
+        of_run = self.job.auc_metrics is None  # sweeps keep no policies
+        return Batch(
+            driver,
+            [lane.hypers for lane in self.lanes],
+            [lane.seed for lane in self.lanes],
+            self.job.group.at_once,
+            keep_agents=False,
+            keep_policies=[row for row, lane in enumerate(self.lanes) if of_run and keeps_policy(lane, self.job.plan)],
+        )
 
     def keep(self, finished: Mapping[int, Outcome], asked_to_stop: Callable[[], int]) -> None:
         """Keeps lanes that are done, shows progress, and saves a checkpoint when it is time or the run must stop."""
         self.finished += [(self.lanes[number], outcome) for number, outcome in finished.items()]
+        if self.watcher:
+            self.watcher.look(self.batch, finished)
         self._show(at_once=self.batch.done)
         if self.batch.done:
             return
-        number = asked_to_stop()
+        number = asked_to_stop() or (BY_CALLBACK if self.watcher and self.watcher.stop else 0)
         if number or time.monotonic() - self.saved_at > self.wait:
             self._checkpoint()
         if number:
@@ -152,16 +195,32 @@ class GroupRunner:
 
     def close(self) -> None:
         """Writes what is left; checkpoints are not needed any more."""
+        if failure := self._failure():
+            raise failure
         self._write_finished()
+        if self.watcher:
+            self.watcher.close()
         if self.scalars:
             self.scalars.write(self.directory.tables().get("curves", pl.DataFrame()))
             self.scalars.writer.close()
         self.directory.log("done", **self._status())
         shutil.rmtree(self.directory.checkpoints, ignore_errors=True)
 
+    def _failure(self) -> UserError | None:
+        """An error if the environments of all lives failed: then nothing is kept."""
+        reasons = [failure_of(lane, outcome) for lane, outcome in self.finished]
+        if not all(reasons) or len(reasons) < len(self.job.group.lanes):
+            return None
+        error = UserError(f"{self.job.group.label}: {reasons[0]}")
+        error.__cause__ = self.finished[0][1].notes.failure.error
+        return error
+
     def _checkpoint(self) -> None:
         """Writes finished lanes first: the checkpoint no longer contains them."""
         self._write_finished()
+        if not self.can_save:
+            self.saved_at = time.monotonic()
+            return
         saved: Saved = self.checkpoints.save(self.batch.state())
         self.saving += saved.seconds
         self.saved_at = time.monotonic()
@@ -188,10 +247,12 @@ class GroupRunner:
 
     def _so_far(self) -> pl.DataFrame:
         """Curves of the running lanes, up to now."""
+        kept = self.job.plan.curves or self.batch.metrics
         rows = [
-            curve_rows(np.array([self.lanes[lane].number], np.int32), values[None, :windows], metric)
+            curve_rows(np.array([self.lanes[lane].number], np.int32), record["curves"][metric][None, :windows], metric)
             for lane, windows, record in self.batch.under_way()
-            for metric, values in record["curves"].items()
+            for metric in kept
+            if windows and metric in record["curves"]
         ]
         return pl.concat(rows) if rows else pl.DataFrame()
 
@@ -203,58 +264,47 @@ class GroupRunner:
         if now - self.logged_at > SECONDS_BETWEEN_LINES:
             self.logged_at = now
             self.directory.log("progress", **self._status())
+            if self.directory.lasting and self.job.auc_metrics is None:
+                self.directory.replace("so-far.parquet", self._so_far())
             # Only if all lanes run at once; otherwise at the end.
             if self.scalars and self.job.group.at_once == len(self.lanes):
                 self.scalars.write(self._so_far())
 
     def _status(self) -> dict[str, Any]:
-        progress = self.batch.progress
+        progress = self.progress
         return {
             "group": self.job.group.number,
             "label": self.job.group.label,
             "windows": progress.windows,
             "of": self.job.windows,
             "step": progress.steps,
+            "done": self.job.done(progress),
             "steps_per_second": round(self.rate(), 1),
             "wall_seconds": round(time.monotonic() - self.began[0], 3),  # of this process
             "cpu_seconds": round(time.process_time() - self.began[1], 3),
         }
 
+    @property
+    def progress(self) -> Progress:
+        """Of all lanes of the group, also of those that are done and not in the batch."""
+        apart = len(self.job.group.lanes) - len(self.lanes)
+        windows, steps = self.batch.progress
+        return Progress(windows + apart * self.job.windows_of_lane, steps + apart * self.job.duration)
+
     def rate(self) -> float:
-        """Steps per second of this process, without the steps before a restart."""
-        return (self.batch.progress.steps - self.steps_before) / max(time.monotonic() - self.started, 1e-9)
+        """Steps per second of this process, without compilation and the steps before a restart."""
+        now, steps = time.monotonic(), self.batch.progress.steps
+        if self.compiled is None and steps > self.steps_before:
+            self.compiled = now, steps
+            return (steps - self.steps_before) / max(now - self.started, 1e-9)
+        since, before = self.compiled or (self.started, self.steps_before)
+        return (steps - before) / max(now - since, 1e-9)
 
-
-def summary_writer() -> Any:
-    """The class that writes for TensorBoard; raises if it is not installed."""
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError as error:
-        raise UserError("--tensorboard needs tensorboardX: pip install 'remanence[tensorboard]'") from error
-    return SummaryWriter
-
-
-class _Scalars:
-    """Curves for TensorBoard: the mean over the lanes of the group, up to the window that all have reached."""
-
-    def __init__(self, job: GroupJob) -> None:
-        place = job.path.parent.parent / "tensorboard" / f"{job.group.label}-{job.group.number:04d}"
-        # A resumed run writes its curve again from the start.
-        self.writer = summary_writer()(str(place), purge_step=0)
-        self.written = 0
-
-    def write(self, curves: pl.DataFrame) -> None:
-        """Appends new values, up to the window that all lanes have reached."""
-        if not len(curves):
-            return
-        reached = curves.group_by("lane").agg(pl.col("window").max())["window"].min()
-        new = curves.filter((pl.col("window") > self.written) & (pl.col("window") <= reached))
-        for metric, window, value in (
-            new.group_by("metric", "window").agg(pl.col("value").mean()).sort("window").iter_rows()
-        ):
-            self.writer.add_scalar(metric, value, window)
-        self.written = max(self.written, int(reached))  # type: ignore[arg-type]
-        self.writer.flush()
+    def recent(self) -> str:
+        """The mean over lanes and their last windows of the metric that people look at first."""
+        name = next((one for one in WATCHED if one in self.batch.metrics), "")
+        value = self.batch.recent(name) if name else None
+        return "" if value is None else f"{name.replace('_', ' ')} {value:.4g}"
 
 
 def _check_room(path: Path, size: int, there: int) -> None:

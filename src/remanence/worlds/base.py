@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import abc
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -29,6 +31,8 @@ class World(abc.ABC):
     resets_itself: bool = False
     rewards_of_task: bool = False
     """whether a task is the rewards that it gives, so that none is larger than its largest number"""
+    row_by_row: bool = False
+    """whether each row of the program costs as much as a lane, with or without one: then all lanes of a group run at once"""
 
     @abc.abstractmethod
     def reset(self, key: Key, task: Task) -> tuple[WorldState, Array]:
@@ -44,6 +48,15 @@ class World(abc.ABC):
 
     @abc.abstractmethod
     def step(self, key: Key, state: WorldState, action: Array, task: Task) -> tuple[WorldState, TimeStep]: ...
+
+    def opened(self) -> AbstractContextManager[None]:
+        """What a process needs to have while it runs lanes in this world; by default nothing."""
+        return nullcontext()
+
+    def devices_for(self, lanes: int, available: int) -> int:
+        """How many devices share a group of lanes."""
+        del lanes
+        return available
 
 
 class HostedWorld(World):
@@ -68,6 +81,14 @@ class HostedWorld(World):
     @abc.abstractmethod
     def load(self, states: Any, saved: dict[str, np.ndarray]) -> Any:
         """The same states, with their parts made from what `save` gave."""
+
+    @property
+    def can_be_saved(self) -> bool:
+        return True
+
+    def notes(self, states: Any) -> list[Any]:
+        """What is known of lanes that are done, beside their curves; None for nothing."""
+        return [None] * len(jax.tree.leaves(states)[0])
 
     @abc.abstractmethod
     def drop(self, states: Any) -> None:

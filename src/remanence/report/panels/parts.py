@@ -23,10 +23,10 @@ def parts_panel(results: Results, smooth: int = 1) -> alt.TopLevelMixin | None:
     both = _with_permanent(results)
     if not both.contenders:
         return None
-    per_window, unit = spoken_ticks(results)
+    clock, unit = spoken_ticks(results)
 
     def panel(lines: tuple[Line, ...], title: str, y: str) -> alt.LayerChart:
-        chart = learning_curves(both, lines, title, unit, y, height=HEIGHT, smooth=smooth, per_window=per_window)
+        chart = learning_curves(both, lines, title, unit, y, height=HEIGHT, smooth=smooth, clock=clock)
         assert isinstance(chart, alt.LayerChart)
         return chart
 

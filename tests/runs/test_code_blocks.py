@@ -72,6 +72,8 @@ def shortened(call: Callable[..., Any]) -> Callable[..., Any]:
         for name in ("seeds", "tuning_seeds"):
             if name in options:
                 options[name] = fewer(options[name])
+        if "window" in options:
+            options["window"] = min(options["window"], STEPS)
         return call(agents, env, shorter(stream), **{"progress": False, **options})
 
     return short

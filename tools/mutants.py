@@ -35,7 +35,7 @@ MODULES: dict[str, tuple[tuple[str, ...], int]] = {
     "agents/replay.py": (("replay",), 8),
     "agents/visits.py": (("linear", "pt", "shares"), 4),
     "results/statistics.py": (("statistics", "verdicts"), 10),
-    "results/claims.py": (("verdicts", "statements"), 8),
+    "results/claims.py": (("verdicts", "results"), 8),
     "results/continual.py": (("continual",), 8),
     "results/gains.py": (("gains",), 5),
     "results/summary.py": (("results",), 6),
@@ -154,7 +154,10 @@ def survives(module: str, source: str, tests: list[str]) -> bool:
         name = "remanence." + module.removesuffix(".py").replace("/", ".")
         sys.meta_path.insert(0, Changed(name, source))
         import pytest
+        from hypothesis import settings
 
+        settings.register_profile("mutants", deadline=None, max_examples=40, derandomize=True)
+        settings.load_profile("mutants")
         # Without conftest.py, unless a test imports it: it starts jax, which takes longer than most of these tests.
         os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--noconftest", *tests])))
     _, status = os.waitpid(child, 0)

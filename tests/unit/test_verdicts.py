@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from remanence.results import claims
-from remanence.results.claims import ALPHA, MIN_SEEDS, claim, everywhere, is_below, is_same, judged, withheld
+from remanence.results.claims import ALPHA, MIN_SEEDS, Finding, claim, everywhere, is_below, is_same, judged, withheld
 from remanence.results.statistics import PAPER_Z, student_margin
 
 NOMINAL = 0.1
@@ -137,3 +137,22 @@ def test_withheld_claims_keep_their_numbers() -> None:
         "not run",
     ]
     assert withheld([ran], claims.CHANGED, "TD.lr=0.1")[0].evidence == "changed run (TD.lr=0.1): numbers"
+
+
+def test_the_largest_p_value_that_decides() -> None:
+    decided, not_quite = (
+        judged([Finding(claims.REPRODUCED, "a", ALPHA)]),
+        judged([Finding(claims.REPRODUCED, "a", 0.1001)]),
+    )
+    assert [decided[0].verdict, not_quite[0].verdict] == [claims.REPRODUCED, claims.UNDECIDED]
+
+
+def test_many_comparisons_show_the_first_or_the_first_that_fails() -> None:
+    a, b = (Finding(claims.REPRODUCED, name, 0.001) for name in "ab")
+    assert everywhere([a, b]) == Finding(
+        claims.REPRODUCED, "holds in 2 of 2 comparisons; first: a, p = 0.002 (Holm over 2)"
+    )
+    weak = Finding(claims.REPRODUCED, "c", 0.5)
+    assert everywhere([a, weak]) == Finding(
+        claims.UNDECIDED, "holds in 1 of 2 comparisons; undecided: c, p = 0.500 (Holm over 2)"
+    )

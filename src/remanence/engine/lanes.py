@@ -60,6 +60,10 @@ class Driver:
             lambda fresh, new, old: jax.vmap(tree_where)(fresh, new, old), donate_argnums=(1, 2)
         )
         """(fresh [rows], new, old) -> carry"""
+        self.clocks = jax.jit(
+            jax.vmap(lambda life: (lives.windows(config, life), life.step, lives.is_done(config, life)))
+        )
+        """(lives) -> [rows] closed windows, steps, and whether a lane is done"""
 
     def run(
         self, hypers: Sequence[Any], seeds: Sequence[int], on_progress: Callable[[Progress], None] | None = None

@@ -104,8 +104,17 @@ def _slippery() -> Plan:
 # The same grid, its tasks counted in steps, with tables and with networks side by side.
 
 TASK_STEPS = 2_000
-RECURRING: Chosen = {}
-LONGER: Chosen = {}
+RECURRING: Chosen = {
+    "Q": {"lr": 0.8},
+    f"PT-Q{BY_SHARES}": {"transient_lr": 0.3, "decay": 0.63},
+    f"PT-Q{BY_SHARES}{CONTROL_SUFFIX}": {"transient_lr": 0.3, "decay": 0.63},
+    "DQN": {"lr": 3e-3},
+    "PT-DQN": {"decay": 0.95},
+    f"PT-DQN{CONTROL_SUFFIX}": {"decay": 0.95},
+    f"PT-DQN{BY_SHARES}": {"decay": 0.63},
+    f"PT-DQN{BY_SHARES}{CONTROL_SUFFIX}": {"decay": 0.63},
+}
+LONGER: Chosen = {}  # not tuned yet
 
 
 def _recurring(chosen: Chosen = RECURRING, times: int = 1, segments: int = 10) -> Plan:

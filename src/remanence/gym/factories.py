@@ -12,6 +12,8 @@ from remanence.core.errors import UserError
 Maker: TypeAlias = Callable[[], Any]  # -> a Gymnasium environment, or a vector environment
 Adapter: TypeAlias = Callable[[Any], Any]  # wraps an environment
 
+_returned: list[weakref.ref] = []  # environments that users' functions made
+
 
 class EnvFactory:
     """Makes one environment per lane.
@@ -25,7 +27,6 @@ class EnvFactory:
         self._waiting: dict[int, Any] = {}
         self._parts = 1  # environments that one call makes
         self._vectors: list[Any] = []  # referenced: some close their sub-environments when they are garbage-collected
-        self._returned: list[weakref.ref] = []
         self._lock = threading.Lock()
 
     def make(self) -> list[Any]:
@@ -52,9 +53,10 @@ class EnvFactory:
             return self._waiting.pop(lane % self._parts)
 
     def _check_new(self, env: Any) -> None:
-        if any(one() is env for one in self._returned):
+        alive = [one for one in _returned if one() is not None]
+        if any(one() is env for one in alive):
             raise UserError("your function returned the same environment twice: it must return a new one at each call")
-        self._returned.append(weakref.ref(env))
+        _returned[:] = [*alive, weakref.ref(env)]
 
 
 def named_makers(env: Any) -> dict[str, Maker]:

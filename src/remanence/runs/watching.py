@@ -79,6 +79,7 @@ class Watcher:
         # Windows that the callback has seen, by lane: those before an interruption too.
         self._seen = {lane: windows for lane, windows, _ in batch.under_way()}
         self._logged: dict[int, int] = {}
+        self._ends = job.plan.stream.ends(job.plan.window)
         for logger in self.watch.loggers:
             calling("the log", logger.start, self._about())
         self._log_finished(job.directory.tables())
@@ -133,9 +134,4 @@ class Watcher:
         names: Sequence[str] = [name for name in (*plan.curves, *plan.same_for_all) if name in values] or list(values)
         for number in range(first, last):
             metrics = {name: float(values[name][number]) for name in names}
-            yield Window(
-                lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._time(number + 1), metrics
-            )
-
-    def _time(self, windows: int) -> int:
-        return min(windows * self.job.plan.window, self.job.duration)
+            yield Window(lane.contender, lane.seed, number + 1, self.job.windows_of_lane, self._ends[number], metrics)

@@ -74,8 +74,9 @@ docs: $(DOCS_READY)  ## the documentation, as pages to open in site/index.html; 
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(BIN)/python tools/docs_links.py site
 
-docs-pictures: $(READY)  ## draws the worlds of the documentation again
+docs-pictures: $(READY)  ## draws the worlds and the idea of the documentation again
 	$(BIN)/python tools/docs_pictures.py
+	$(BIN)/python tools/docs_idea.py
 
 docs-results: $(READY)  ## writes figures, tables and verdicts of the archived runs into the documentation
 	$(BIN)/python tools/docs_results.py

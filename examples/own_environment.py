@@ -1,7 +1,7 @@
 """The paper's agents in your own environment: a frozen lake that becomes more slippery, task boundaries unknown.
 
-Any Gymnasium environment with discrete actions works. Here the changing parameter is the probability that a step goes in the
-intended direction; with `remanence.Drift` it would change gradually.
+Any Gymnasium environment with discrete actions works. Here the changing parameter is the probability that a step
+goes in the intended direction; with `remanence.Drift` it would change gradually.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import cache
 from html.parser import HTMLParser
@@ -11,6 +12,8 @@ from urllib.parse import unquote, urlsplit
 FETCHED = {"img", "script", "link", "iframe", "source", "video", "audio"}  # elements a browser loads
 NOT_FETCHED = {"canonical", "prev", "next", "alternate"}  # kinds of <link> that browsers do not load
 
+UNRESOLVED = re.compile(r"\]\[(remanence[\w.]*)\]")  # as Markdown leaves it
+
 
 class Page(HTMLParser):
     """The anchors and the links of a page."""
@@ -19,6 +22,7 @@ class Page(HTMLParser):
         super().__init__()
         self.anchors: set[str] = set()
         self.links: list[tuple[str, str]] = []  # tag, target
+        self.unresolved: list[str] = []  # references to names that no page documents
         self.feed(path.read_text(encoding="utf-8"))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
@@ -28,18 +32,26 @@ class Page(HTMLParser):
             return
         self.links += [(tag, to) for to in (attributes.get("href"), attributes.get("src")) if to]
 
+    def handle_data(self, data: str) -> None:
+        self.unresolved += UNRESOLVED.findall(data)
+
 
 read = cache(Page)
 
 
 def mistakes(site: Path) -> list[str]:
     """The mistakes, one line each."""
+    pages = [
+        path for path in sorted(site.rglob("*.html")) if path.name != "404.html"
+    ]  # its links: from a server's root
     return [
-        f"{path.relative_to(site)}: {wrong}"
-        for path in sorted(site.rglob("*.html"))
-        if path.name != "404.html"  # its links are relative to a server's root
-        for tag, to in read(path).links
-        if (wrong := mistake(path, tag, to))
+        *(
+            f"{path.relative_to(site)}: {wrong}"
+            for path in pages
+            for tag, to in read(path).links
+            if (wrong := mistake(path, tag, to))
+        ),
+        *(f"{path.relative_to(site)}: no page documents {name}" for path in pages for name in read(path).unresolved),
     ]
 
 

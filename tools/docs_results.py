@@ -1,7 +1,7 @@
 """Writes the results of archived runs into the documentation: figures, the tables of docs/reproduction.md, numbers of
-docs/findings.md, and verdicts of the README.
+docs/findings.md, verdicts of docs/experiments.md, and the short table of the README.
 
-Everything is computed from the archive. The status of experiments that are not archived is taken from the README.
+Everything is computed from the archive. The status of experiments that are not archived is taken from docs/experiments.md.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from remanence.results.store import Results
 from remanence.runs.jobs import settings
 
 ROOT = Path(__file__).parent.parent
-PAGE, FINDINGS, README = ROOT / "docs" / "reproduction.md", ROOT / "docs" / "findings.md", ROOT / "README.md"
+DOCS, README = ROOT / "docs", ROOT / "README.md"
+PAGE, FINDINGS, EXPERIMENTS = (DOCS / f"{name}.md" for name in ("reproduction", "findings", "experiments"))
 FIGURES = Path("images") / "figures"  # relative to a page
 # The figures shown on the page; others are in the report.
 SHOWN = (
@@ -70,7 +71,7 @@ OF_EXPERIMENT = re.compile(r"(<!-- archive: ([\w/-]+) -->\n).*?(<!-- end -->)", 
 def main() -> None:
     archived = {name: one.archived() for name, one in REGISTRY.items()}
     best = {name: runs[0] for name, runs in archived.items() if runs}
-    said = rows_of(README.read_text(encoding="utf-8"))
+    said = rows_of(EXPERIMENTS.read_text(encoding="utf-8"))
     pictures = {name: list(draw(REGISTRY[name], results)) for name, results in best.items()}
     for name, runs in archived.items():
         for other in runs[1:]:  # of another preset
@@ -94,7 +95,9 @@ def main() -> None:
     rewrite(
         FINDINGS, OF_EXPERIMENT, lambda marks: f"{marks[1]}{finding(REGISTRY[marks[2]], archived[marks[2]])}{marks[3]}"
     )
-    README.write_text(with_results(README.read_text(encoding="utf-8"), best), encoding="utf-8")
+    EXPERIMENTS.write_text(with_results(EXPERIMENTS.read_text(encoding="utf-8"), best), encoding="utf-8")
+    short = "\n".join(table_of_claims(best))
+    rewrite(README, MARKED, lambda marks: f"{marks[1]}\n{short}\n\n{marks[2]}")
     print(f"{len(best)} experiments of {len(REGISTRY)} are archived")
 
 
@@ -115,6 +118,15 @@ def overview(
         thumbnail = picture(pictures[name][0], one.title, "thumbnail") if pictures.get(name) else ""
         time = said[name].time or one.expected
         yield f"| {one.figure} | `{command(one)}` | {extent(one)} | {time} | {link} | {thumbnail} |"
+
+
+def table_of_claims(best: Mapping[str, Results]) -> Iterator[str]:
+    """One row per archived experiment that decides something."""
+    yield from ("| in the paper | experiment | seeds | claims of the paper |", "|---|---|---|---|")
+    for name, results in best.items():
+        if verdict := counts(REGISTRY[name].judge(results)):
+            where = f"docs/reproduction.md#{anchor(name)}"
+            yield f"| {REGISTRY[name].figure} | `{name}` | {len(results.seeds)} | [{verdict}]({where}) |"
 
 
 def table_of_runs(archived: Mapping[str, Sequence[Results]]) -> Iterator[str]:
@@ -172,8 +184,8 @@ def of_run(experiment: Experiment, results: Results) -> Iterator[str]:
         yield ""
 
 
-def with_results(readme: str, best: Mapping[str, Results]) -> str:
-    """The README with the verdicts of archived runs, in rows that are of one experiment."""
+def with_results(page: str, best: Mapping[str, Results]) -> str:
+    """The page of all experiments with the verdicts of archived runs, in rows that are of one experiment."""
 
     def rewritten(row: re.Match[str]) -> str:
         cells = row[0].split(" | ")
@@ -185,7 +197,7 @@ def with_results(readme: str, best: Mapping[str, Results]) -> str:
         cells[-1] = f"{counts(claims)} (`{results.preset}`, {len(results.seeds)} seeds) |" if claims else cells[-1]
         return " | ".join(cells)
 
-    return re.sub(r"^\| `.*\|$", rewritten, readme, flags=re.MULTILINE)
+    return re.sub(r"^\| `.*\|$", rewritten, page, flags=re.MULTILINE)
 
 
 def length_of(results: Results) -> str:
@@ -250,16 +262,16 @@ def counts(claims: Sequence[Claim]) -> str:
 
 
 class Row(NamedTuple):
-    """An experiment's row in the README."""
+    """An experiment's row in the table of all experiments."""
 
     time: str | None  # None if several experiments share a row
     status: str
 
 
-def rows_of(readme: str) -> dict[str, Row]:
-    """The README's table, by experiment; `-name` in it is short for another of the same family."""
+def rows_of(page: str) -> dict[str, Row]:
+    """The table of all experiments, by name; `-name` in it is short for another of the same family."""
     said: dict[str, Row] = {}
-    for row in re.findall(r"^\| (`.*) \|$", readme, re.MULTILINE):
+    for row in re.findall(r"^\| (`.*) \|$", page, re.MULTILINE):
         cells = [cell.strip() for cell in row.split(" | ")]
         names = re.findall(r"`([^`]+)`", cells[0])
         family = names[0].rpartition("-")[0]

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from remanence.cli import main
 from remanence.experiments import REGISTRY
 
 ROOT = Path(__file__).parents[2]
 DOCS, CODE = ROOT / "docs", ROOT / "src" / "remanence"
 PAGES = sorted(DOCS.rglob("*.md"))
 LINK = re.compile(r"\]\(([^)\s]+)\)")
-SNIPPET = re.compile(r"(<!-- runs -->\n)?```python\n(.*?)```", re.DOTALL)
+SNIPPET = re.compile(r"```python\n(.*?)```", re.DOTALL)
 INCLUDE = re.compile(r'^--8<-- "([^"]+)"$', re.MULTILINE)
 WHERE = re.compile(r"`((?:\w+/)*\w+\.py): ([\w, ]+)`")
 RESULT = re.compile(r"^\| [^|]+ \| `remanence run ([^` ]+)[^`]*` \|(?:[^|]*\|){2} \[([^\]]+)\]\(#", re.MULTILINE)
@@ -39,8 +40,7 @@ def included(code: str) -> str:
     return INCLUDE.sub(lambda found: text(ROOT / found[1]), code)
 
 
-SNIPPETS = [(page, bool(marked), included(code)) for page in PAGES for marked, code in SNIPPET.findall(text(page))]
-RUNNABLE = [pytest.param(code, id=f"{name(page)}-{n}") for n, (page, runs, code) in enumerate(SNIPPETS) if runs]
+SNIPPETS = [(page, included(code)) for page in PAGES for code in SNIPPET.findall(text(page))]
 
 
 def heading_anchors(page: Path) -> set[str]:
@@ -70,7 +70,7 @@ def test_every_page_is_in_the_navigation() -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "code"), [pytest.param(page, code, id=f"{name(page)}-{n}") for n, (page, _, code) in enumerate(SNIPPETS)]
+    ("page", "code"), [pytest.param(page, code, id=f"{name(page)}-{n}") for n, (page, code) in enumerate(SNIPPETS)]
 )
 def test_snippets_import_what_exists(page: Path, code: str) -> None:
     for node in ast.walk(ast.parse(code, str(page))):
@@ -78,11 +78,6 @@ def test_snippets_import_what_exists(page: Path, code: str) -> None:
             module = importlib.import_module(node.module or "")
             for wanted in node.names:
                 assert hasattr(module, wanted.name), f"{node.module}.{wanted.name}"
-
-
-@pytest.mark.parametrize("code", RUNNABLE)
-def test_snippets_that_say_so_run(code: str) -> None:
-    exec(code, {"__name__": "__main__"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -107,14 +102,26 @@ def test_every_experiment_has_its_row() -> None:
     assert set(commands) >= set(REGISTRY)
 
 
-def test_verdicts_agree_with_the_readme() -> None:
-    """Both tell of archived runs. Rows of the README that several experiments share have no counts."""
-    said = docs_results.rows_of(text(ROOT / "README.md"))
+def test_verdicts_agree_with_the_table_of_all_experiments() -> None:
+    """Both tell of archived runs. Rows that several experiments share have no counts."""
+    said = docs_results.rows_of(text(DOCS / "experiments.md"))
     found = dict(RESULT.findall(text(DOCS / "reproduction.md")))
     found = {experiment: verdict for experiment, verdict in found.items() if said[experiment].time is not None}
     assert len(found) > 5
     for experiment, verdict in found.items():
         assert said[experiment].status.startswith(re.match(r"\d+ of \d+ reproduced", verdict)[0]), experiment  # type: ignore[index]
+
+
+def test_verdicts_agree_with_the_readme() -> None:
+    """The README's short table has every archived experiment that decides something, with the same counts."""
+    rows = re.findall(r"^\| [^|]+ \| `([^`]+)` \| \d+ \| \[([^\]]+)\]", text(ROOT / "README.md"), re.MULTILINE)
+    assert dict(rows) == dict(RESULT.findall(text(DOCS / "reproduction.md")))
+
+
+def test_no_table_has_an_empty_header() -> None:
+    for page in PAGES:
+        for header in re.findall(r"^(\|.*\|)\n\|[-|: ]+\|$", text(page), re.MULTILINE):
+            assert all(cell.strip() for cell in header.strip("|").split("|")), f"{name(page)}: {header}"
 
 
 def test_the_table_is_what_its_claims_say() -> None:
@@ -131,10 +138,23 @@ def test_the_checker_of_links_finds_what_is_wrong(tmp_path: Path) -> None:
         '<h1 id="top">A</h1><a href="b.html#here">fine</a><a href="b.html#there">no place</a><a href="c.html">no page</a>'
         '<a href="https://example.org">fine</a><script src="https://example.org/x.js"></script><img src="gone.png">'
     )
-    (tmp_path / "b.html").write_text('<p id="here">B</p><a href="a.html#top">fine</a><a href="#here">fine</a>')
+    (tmp_path / "b.html").write_text(
+        '<p id="here">B</p><a href="a.html#top">fine</a><a href="#here">fine</a>[<code>x</code>][remanence.x]'
+    )
     assert docs_links.mistakes(tmp_path) == [
         "a.html: no such anchor: b.html#there",
         "a.html: broken link: c.html",
         "a.html: <script> would fetch https://example.org/x.js",
         "a.html: broken link: gone.png",
+        "b.html: no page documents remanence.x",
     ]
+
+
+@pytest.mark.parametrize("command", ["run", "sweep", "theory", "bench"])
+def test_help_names_the_kind_of_an_option(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    assert "{None}" not in shown
+    assert command != "run" or "--seeds INT" in shown

@@ -33,7 +33,7 @@ from remanence.streams import Stationary, Stream
 from remanence.worlds import CornerGrid, World
 from scripted import STEPS, Corridor, Script, curve, notebook, quiet, set_parameter, written
 
-README = Path(__file__).parents[2] / "README.md"
+GUIDE = Path(__file__).parents[2] / "docs" / "own" / "environment.md"
 
 
 @pytest.fixture(autouse=True)
@@ -368,11 +368,15 @@ def _leaves(tree: Any) -> list[np.ndarray]:
     return jax.tree.leaves(tree)
 
 
-def test_the_readmes_ten_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def set_gravity(env: Any, value: float) -> None:
+    env.unwrapped.gravity = value
+
+
+def test_the_guides_drifting_gravity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CartPole with drifting gravity, only shorter: it plots itself and is kept whole."""
     monkeypatch.chdir(tmp_path)
-    block = next(one for one in re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL) if "Drift" in one)
-    names: dict[str, Any] = {}
+    block = next(one for one in re.findall(r"```python\n(.*?)```", GUIDE.read_text(), re.DOTALL) if "growing" in one)
+    names: dict[str, Any] = {"gymnasium": gymnasium, "remanence": remanence, "gravity": set_gravity}
     exec(block.replace("50_000", "300"), names)
     results = names["results"]
     assert "<svg" in (tmp_path / "cartpole.svg").read_text()

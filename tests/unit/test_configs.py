@@ -169,8 +169,9 @@ def _other(value: Any, name: str) -> Any:
         "renewal": Renewal(10, lambda key, weights, opt_state: (weights, opt_state)),  # noqa: ARG005
         "scale": 3.0,
         "decay": 0.123,
-        "absorb": 0.05,
+        "absorb": 0.037,
         "reinit": not value,
+        "loss": "huber",
     }
     if name in by_name:
         return by_name[name]

@@ -83,7 +83,6 @@ def transient_loss(
     target: Array,
     valid: Array,
     loss: Callable[[Array], Array] = squared,
-    weight: Array | None = None,
 ) -> Array:
     """The squared TD error of V^P + V^T, a mean over the batch. Only V^T has a gradient.
 
@@ -93,11 +92,10 @@ def transient_loss(
 
     Args:
         transient, permanent, target: V^T and V^P of the sampled states (of the actions taken, in control), and y, each [batch].
-        loss: of the errors, [batch] -> [batch]. weight: of the samples, [batch]; None: all count alike.
+        loss: of the errors, [batch] -> [batch].
     """
     error = jax.lax.stop_gradient(target) - jax.lax.stop_gradient(permanent) - transient
-    losses = loss(jnp.where(valid, error, 0.0))
-    return jnp.mean(losses if weight is None else weight * losses)
+    return jnp.mean(loss(jnp.where(valid, error, 0.0)))
 
 
 def soft_copy(target: Array, weights: Array, tau: float) -> Array:

@@ -89,7 +89,7 @@ dist: $(READY)  ## wheel and sdist, checked; the wheel is tried in an empty envi
 	$(BIN)/python tools/check_dist.py dist
 	set -e; place=$$(mktemp -d); trap 'rm -rf "$$place"' EXIT; $(PYTHON) -m venv "$$place/env"; \
 	"$$place/env/bin/python" -m pip install --quiet dist/*.whl; \
-	mkdir "$$place/work"; cp tools/try_wheel.py "$$place/work/"; cd "$$place/work"; env -u PYTHONPATH "$$place/env/bin/python" try_wheel.py; \
+	mkdir "$$place/elsewhere"; cp tools/try_wheel.py "$$place/elsewhere/"; cd "$$place/elsewhere"; env -u PYTHONPATH "$$place/env/bin/python" try_wheel.py; \
 	echo "size of the environment: $$(du -sm "$$place/env" | cut -f1) MB"
 
 lock: $(READY) $(DOCS_READY)  ## pins the newest versions that fit together, those of the documentation among them

@@ -117,11 +117,10 @@ class LiveResults(Results):
     @property
     def _heading(self) -> str:
         """The environment, the stream, and the seeds, in one line."""
-        environments = ", ".join(self.description["world"].get("environments", [self.experiment]))
         unit, length = next(iter(self.description["stream"]["segment_length"].items()))
         segments = len(self.description["stream"]["order"])
         stream = f"{segments * length:,} {unit}" + (f" in {segments} tasks" if segments > 1 else "")
-        return printable(f"{environments}: {stream}, {len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}")
+        return printable(f"{self.environments}: {stream}, {len(self.seeds)} seed{'s' if len(self.seeds) > 1 else ''}")
 
     def _metric(self, metric: str | None) -> str:
         from remanence.report.panels.run import chosen_metric

@@ -104,9 +104,8 @@ def _section(run: Path, out: Path) -> str:
     try:
         results = load(run)
         groups = groups_under_way(run)
-        title = ", ".join(map(str, results.description.get("world", {}).get("environments", [results.experiment])))
         lanes = f"{len(results.lanes)} lives done, {'finished' if results.finished else 'not finished'}"
-        about = f"<h2>{html.escape(title)}</h2><p class=where>{where}: {lanes}</p>"
+        about = f"<h2>{html.escape(results.environments)}</h2><p class=where>{where}: {lanes}</p>"
         return about + _progress(groups) + _chart(results, groups)
     except UserError as error:
         return f"<h2>{where}</h2><p class=bad>{html.escape(str(error))}</p>"

@@ -64,6 +64,12 @@ class Results:
         return self.description["seeds"]
 
     @property
+    def environments(self) -> str:
+        """The names of the environments; of an experiment, its own name."""
+        names = self.description.get("world", {}).get("environments", [self.experiment])
+        return ", ".join(dict.fromkeys(map(str, names)))
+
+    @property
     def contenders(self) -> list[str]:
         """Contenders that ran, in the order of the description."""
         ran = set(self.lanes["contender"]) if len(self.lanes) else set()

@@ -36,7 +36,7 @@ def chart(results: Results, metric: str | None = None, smooth: int | None = None
     curves = learning_curves(
         results,
         [Line(metric)],
-        _title(results),
+        results.environments,
         unit,
         width=WIDTH,
         smooth=smooth,
@@ -67,7 +67,7 @@ def matplotlib_figure(results: Results, metric: str | None = None, smooth: int |
         axes.axvline(clock[window - 1], color="#333333", linestyle=":", linewidth=0.8)
     smoothed = f", each point is the mean of {smooth}" if smooth > 1 else ""
     below = [seeds_and_bands(results, "bands") + smoothed, *left_out(results)]
-    axes.set_title(_plain("\n".join([_title(results), *below])), loc="left", fontsize=10)
+    axes.set_title(_plain("\n".join([results.environments, *below])), loc="left", fontsize=10)
     axes.set_xlabel(unit)
     axes.set_ylabel(_plain(metric_of(metric).label))
     figure.legend(frameon=False, loc="outside right upper")
@@ -92,10 +92,6 @@ def _chosen_smooth(results: Results, smooth: int | None) -> int:
     if isinstance(smooth, bool) or not isinstance(smooth, int) or not 1 <= smooth <= results.windows:
         raise UserError(f"smooth must be an integer from 1 to {results.windows}, the number of windows; got {smooth!r}")
     return smooth
-
-
-def _title(results: Results) -> str:
-    return ", ".join(results.description["world"].get("environments", [results.experiment]))
 
 
 def _plain(text: str) -> str:

@@ -9,6 +9,7 @@ Victims are forked from one process that has imported everything but not started
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import shutil
@@ -18,8 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterable
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,25 +52,31 @@ PLAN = Plan(
 )
 
 
-@cache
-def small_steps() -> None:
-    """Looks at a group after every few rounds, so that there is something to save; what was compiled is kept."""
-    made: dict[Any, Any] = {}
+_made: dict[Any, Any] = {}
 
-    def make_driver(plan: Plan, config: Any, learner: str) -> Any:
-        if config not in made:
-            made[config] = jobs.make_driver(plan, config, learner)
-            made[config].rounds_per_chunk = 400
-        return made[config]
+
+@contextlib.contextmanager
+def small_steps() -> Iterator[None]:
+    """Looks at a group after every few rounds, so that there is something to save; what was compiled is kept."""
+
+    def make_driver(plan: Plan, config: Any, learner: str, lanes: int | None = None) -> Any:
+        if config not in _made:
+            _made[config] = jobs.make_driver(plan, config, learner, lanes)
+            _made[config].rounds_per_chunk = 400
+        return _made[config]
 
     executors.make_driver = make_driver
+    try:
+        yield
+    finally:
+        executors.make_driver = jobs.make_driver
 
 
 def run(out: Path) -> Results:
-    small_steps()
     console = messages()
     console.quiet = True
-    return execute(NAME, "test", PLAN, SEEDS, out, console, Execution(checkpoint_every=1e-9, lanes_per_group=1))
+    with small_steps():
+        return execute(NAME, "test", PLAN, SEEDS, out, console, Execution(checkpoint_every=1e-9, lanes_per_group=1))
 
 
 def die_at(number: int, out: Path, report: Callable[[int], object]) -> None:

@@ -370,11 +370,10 @@ class DeepLearner:
         """Trains the permanent part to Q^P + a Q^T on the states of B, by as many batches as it takes.
 
         Not only on the latest visits and the actions taken: Q^T decays in all states and for all actions. A random action of each
-        state stands for all of them.
+        state stands for all of them. What is absorbed is measured on the actions in turn.
         """
         options, seen = self.consolidation, self.visited_states(state)
-        k_batches, k_replay, k_sample = jax.random.split(key, 3)
-        seen = seen._replace(output=jax.random.randint(k_sample, seen.output.shape, 0, self.parts.outputs))
+        k_batches, k_replay = jax.random.split(key)
         transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
         before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
         wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
@@ -442,13 +441,18 @@ class DeepLearner:
         )
 
     def visited_states(self, state: DeepState) -> Visited:
-        """A sample of D, or of B if there is no D: evenly spaced from the oldest to the newest."""
+        """A sample of D, or of B if there is no D: evenly spaced from the oldest to the newest.
+
+        With the actions taken; where a share is absorbed, of all actions, with each of them in turn.
+        """
         has_d = self.parts.has_permanent and not self.absorbs
         replay, ring = (self.visits, state.visited) if has_d else (self.replay, state.replay)
         held = rings.size(ring)
         ages = jnp.arange(SAMPLE) * held // SAMPLE
         sample = replay.read(ring, ages)
         output = sample.extras["output"] if has_d else self.outputs.output(sample.extras["action"])
+        if self.absorbs:
+            output = jnp.arange(SAMPLE) % self.parts.outputs
         output = jnp.broadcast_to(jnp.asarray(output, jnp.int32), ages.shape)
         return Visited(sample.obs, output, (sample.valid & (held > 0)).astype(jnp.float32))
 

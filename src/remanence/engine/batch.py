@@ -115,14 +115,14 @@ class Batch:
         self._carry = carry = self.driver.advance_rows(self._rows, self._carry, jnp.int32(rounds))
         self._rounds += rounds
         in_use = self._lanes != EMPTY
-        windows, steps, over = map(np.asarray, self.driver.clocks(carry.life))
+        windows, steps, ended = map(np.asarray, self.driver.clocks(carry.life))
         self._clocks[:, self._lanes[in_use]] = windows[in_use], steps[in_use]
         if self.driver.rounds_per_chunk is None:
             slow = (
                 time.monotonic() - began > self._chunk_seconds
             )  # the first call includes compilation; the chunk soon grows again
             self._chunk = max(self._chunk // 2, 1) if slow else min(2 * self._chunk, LAST_CHUNK)
-        done = in_use & over
+        done = in_use & ended
         running = int(in_use.sum() - done.sum())
         if running and self._rounds < self.driver.rounds_per_break:
             return {}

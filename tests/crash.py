@@ -39,6 +39,7 @@ from remanence.streams import Stream, cyclic
 from remanence.worlds import SlipperyGrid, World
 
 NAME = "small-deep"
+CHECKPOINT = "checkpoint/*[0-9]/manifest.json"  # of a group, once it is whole
 MAZE = SlipperyGrid(width=3, height=2, walls=(), goals=((2, 1), (2, 0)), slip=0.1, discount=0.8)
 SWAP = np.array([[1.0, -1.0], [-1.0, 1.0]], np.float32)
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import crash
-from crash import command, the_run
+from crash import CHECKPOINT, command, the_run
 from remanence.results import load
 from remanence.results.directory import groups_under_way
 
@@ -61,8 +61,8 @@ def test_a_node_dies_and_the_tables_are_those_of_a_local_run(tmp_path: Path, clu
     cluster.add_node(num_cpus=1)
     out = tmp_path / "ray"
     process = subprocess.Popen(ray_command(out, cluster), stderr=subprocess.PIPE, text=True)
-    kept = wait_for("*/*/groups/*/so-far.parquet", out, process)  # written with every checkpoint
-    cluster.remove_node(node_of(kept.parent, cluster), allow_graceful=False)
+    kept = wait_for(f"*/*/groups/*/{CHECKPOINT}", out, process)
+    cluster.remove_node(node_of(kept.parents[2], cluster), allow_graceful=False)
     _, said = process.communicate(timeout=240)
     assert process.returncode == 0, said
     log = [json.loads(line) for line in (the_run(out) / "log.jsonl").read_text().splitlines()]

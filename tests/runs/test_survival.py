@@ -15,7 +15,7 @@ import pytest
 
 import crash
 import crash_events
-from crash import NAME, command, the_run, torment
+from crash import CHECKPOINT, NAME, command, the_run, torment
 from one_group import after, events, needs_mounts, stopped
 from remanence import __version__
 from remanence.cli import main
@@ -84,7 +84,7 @@ def test_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     """A disk that fills up while the run goes on, one that is too small, and one that is read-only."""
     small = tmp_path / "small"
     small.mkdir()
-    run, kept = " ".join(command(small, 3000)), f"{small}/{NAME}/*/groups/0000/so-far.parquet"
+    run, kept = " ".join(command(small, 3000)), f"{small}/{NAME}/*/groups/0000/{CHECKPOINT}"
     script = f"""
         mount -t tmpfs -o size=100k tmpfs {small}
         {run} 2> {tmp_path}/too-small; echo $? > {tmp_path}/too-small.code
@@ -130,7 +130,7 @@ def test_errors_of_the_disk_are_recognised_in_any_dress() -> None:
 def test_finished_groups_are_never_redone_and_others_need_the_same_cut(tmp_path: Path) -> None:
     """Cut off in the second of four groups: the first is not lived again, and another cut would lose a checkpoint."""
     process = subprocess.Popen([*command(tmp_path, 2000), "--groups-of", "1"], stderr=subprocess.DEVNULL)
-    while process.poll() is None and not any(tmp_path.glob("*/*/groups/0001/so-far.parquet")):
+    while process.poll() is None and not any(tmp_path.glob(f"*/*/groups/0001/{CHECKPOINT}")):
         time.sleep(0.02)
     process.kill()
     process.wait()
@@ -203,7 +203,7 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     together = subprocess.Popen(
         [*command(tmp_path / "jobs", 2000), "--groups-of", "2", "--jobs", "2"], stderr=subprocess.PIPE, text=True
     )
-    while together.poll() is None and not any((tmp_path / "jobs").glob("*/*/groups/*/so-far.parquet")):
+    while together.poll() is None and not any((tmp_path / "jobs").glob(f"*/*/groups/*/{CHECKPOINT}")):
         time.sleep(0.02)
     children = [
         one for task in Path(f"/proc/{together.pid}/task").glob("*/children") for one in task.read_text().split()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -18,6 +18,11 @@ from platformdirs import user_cache_dir
 
 # Importing the library chooses where compiled programs are cached. Those of the tests have a directory of their own.
 os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
+# Tests compile many small programs: all are cached, so that other processes and the next run of the suite need not.
+os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+# The older of XLA's two emitters takes half the time to compile, which is most of a test's time. An unknown flag would abort jax.
+if version("jaxlib").startswith("0.10."):
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
 
 from remanence.agents import Agent, pt_td, td
 from remanence.agents.behaviour import uniform
@@ -33,9 +38,6 @@ from remanence.worlds.true_values import corner_grid_truth
 
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("suite")
-
-# Tests compile many small programs: all are cached, so that the other worker and the next run of the suite need not.
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 compiling.directory()  # chooses the directory of compiled kernels now: they take half a minute
 

@@ -9,14 +9,21 @@ and V^P never ends farther from its target than it was.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
+from remanence.agents import ring as rings
+from remanence.agents.composition import taken
+from remanence.agents.ring import Ring
 from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
+from remanence.core.types import Hypers, Key
+
+if TYPE_CHECKING:
+    from remanence.agents.dqn import DeepLearner, DeepState
 
 BATCHES_PER_ROUND = 8
 PASSES = 4  # the most batches, in passes over the visits, if their number is not given
@@ -34,7 +41,7 @@ class Fit(NamedTuple):
     round: Array  # []
 
 
-def absorb(
+def until_absorbed(
     network: Any,
     lr: Array,
     rounds: Array,
@@ -70,3 +77,45 @@ def absorb(
     start = Fit(network, lr, jnp.float32(1), rounds, jnp.int32(0))
     fit = jax.lax.while_loop(lambda fit: max_over_lanes(fit.left, active) > 0, one_round, start)
     return fit.network, fit.lr
+
+
+def absorb_share(learner: DeepLearner, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
+    """Trains the permanent part to Q^P + a Q^T on the states of B, by as many batches as it takes.
+
+    Not only on the latest visits and the actions taken: Q^T decays in all states and for all actions. A random action of each
+    state stands for all of them. What is absorbed is measured on the actions in turn.
+    """
+    options, seen = learner.consolidation, learner.visited_states(state)
+    k_batches, k_replay = jax.random.split(key)
+    transient_q = taken(learner.parts.transient(state.transient, seen.obs), seen.output)
+    before = taken(learner.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
+    wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
+    size = jnp.sum(wanted**2)
+    in_b = state._replace(visited=visits_of_replay(learner, state.replay, k_replay))
+
+    def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
+        ages = learner.replay.draw_ages(state.replay, jax.random.fold_in(k_batches, i), options.batch)
+        return learner.permanent_step(in_b, hypers, ages, network, ready, hypers.absorb, lr)
+
+    def measure(network: Any) -> tuple[Array, Array]:
+        now = taken(learner.parts.permanent(network[0], state.transient, seen.obs), seen.output)
+        moved = jnp.where(seen.weight > 0, now - before, 0.0)
+        return jnp.sum(moved * wanted) / size, jnp.sqrt(jnp.sum((moved - wanted) ** 2) / size)
+
+    held = rings.size(state.replay)
+    batches = PASSES * jnp.minimum(held, options.buffer) // options.batch
+    if options.max_batches is not None:
+        batches = jnp.full_like(batches, options.max_batches)
+    rounds = jnp.maximum(batches, options.min_batches) // BATCHES_PER_ROUND
+    rounds = jnp.where((size > 0) & (held >= options.batch), jnp.maximum(rounds, 1), 0)
+    network = state.permanent, state.permanent_opt_state
+    (permanent, opt_state), lr = until_absorbed(network, state.absorb_lr, rounds, step, measure, active)
+    return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
+
+
+def visits_of_replay(learner: DeepLearner, replay: Ring, key: Key) -> Ring:
+    """B as D would be: a random action for each of its states, with its Q^P, if that is cached."""
+    action, cached = replay.items["extras"]["action"], replay.items["now"]["cached"]
+    output = jax.random.randint(key, action.shape, 0, learner.parts.outputs).astype(action.dtype)
+    value = taken(cached, output.astype(jnp.int32)) if learner.use_cache else jnp.zeros(action.shape)
+    return Ring({"now": replay.items["now"], "extras": {"output": output, "value": value}}, replay.count)

@@ -144,3 +144,8 @@ def _outputs(network: Network) -> int:
     if len(network.output) != 1:
         raise UserError(f"the output of a value network is a vector; this one has shape {network.output}")
     return network.output[0]
+
+
+def taken(values: Array, output: Array) -> Array:
+    """[batch, outputs] -> [batch] the values of the actions that were taken."""
+    return values[jnp.arange(len(values)), output]

@@ -39,7 +39,7 @@ from remanence.agents import absorption
 from remanence.agents import ring as rings
 from remanence.agents.base import Agent, ConsolidateEvery, Visited
 from remanence.agents.behaviour import LAST_STEP, Behaviour
-from remanence.agents.composition import ValueComposition
+from remanence.agents.composition import ValueComposition, taken
 from remanence.agents.frames import FrameStack, frame_stack
 from remanence.agents.heads import OutputProblem, head_per_task, one_head, with_task_obs
 from remanence.agents.n_step import read_n_steps
@@ -342,7 +342,7 @@ class DeepLearner:
     def update_permanent(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
         """Trains the permanent part on the visits in D, towards Q^P + Q^T, and empties D; or it absorbs a share of Q^T."""
         if self.absorbs:
-            return self.absorb_share(state, hypers, key, active)
+            return absorption.absorb_share(self, state, hypers, key, active)
         held = rings.size(state.visited)
         batches = held // self.consolidation.batch
         if self.consolidation.max_batches is not None:
@@ -365,46 +365,6 @@ class DeepLearner:
             visited=rings.emptied(state.visited),  # line 18
             dropped=state.dropped + rings.overwritten(state.visited),
         )
-
-    def absorb_share(self, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
-        """Trains the permanent part to Q^P + a Q^T on the states of B, by as many batches as it takes.
-
-        Not only on the latest visits and the actions taken: Q^T decays in all states and for all actions. A random action of each
-        state stands for all of them. What is absorbed is measured on the actions in turn.
-        """
-        options, seen = self.consolidation, self.visited_states(state)
-        k_batches, k_replay = jax.random.split(key)
-        transient_q = taken(self.parts.transient(state.transient, seen.obs), seen.output)
-        before = taken(self.parts.permanent(state.permanent, state.transient, seen.obs), seen.output)
-        wanted = jnp.where(seen.weight > 0, hypers.absorb * transient_q, 0.0)
-        size = jnp.sum(wanted**2)
-        in_b = state._replace(visited=self.visits_of_replay(state.replay, k_replay))
-
-        def step(i: Array, network: Any, ready: Array, lr: Array) -> Any:
-            ages = self.replay.draw_ages(state.replay, jax.random.fold_in(k_batches, i), options.batch)
-            return self.permanent_step(in_b, hypers, ages, network, ready, hypers.absorb, lr)
-
-        def measure(network: Any) -> tuple[Array, Array]:
-            now = taken(self.parts.permanent(network[0], state.transient, seen.obs), seen.output)
-            moved = jnp.where(seen.weight > 0, now - before, 0.0)
-            return jnp.sum(moved * wanted) / size, jnp.sqrt(jnp.sum((moved - wanted) ** 2) / size)
-
-        held = rings.size(state.replay)
-        batches = absorption.PASSES * jnp.minimum(held, options.buffer) // options.batch
-        if options.max_batches is not None:
-            batches = jnp.full_like(batches, options.max_batches)
-        rounds = jnp.maximum(batches, options.min_batches) // absorption.BATCHES_PER_ROUND
-        rounds = jnp.where((size > 0) & (held >= options.batch), jnp.maximum(rounds, 1), 0)
-        network = state.permanent, state.permanent_opt_state
-        (permanent, opt_state), lr = absorption.absorb(network, state.absorb_lr, rounds, step, measure, active)
-        return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
-
-    def visits_of_replay(self, replay: Ring, key: Key) -> Ring:
-        """B as D would be: a random action for each of its states, with its Q^P, if that is cached."""
-        action, cached = replay.items["extras"]["action"], replay.items["now"]["cached"]
-        output = jax.random.randint(key, action.shape, 0, self.parts.outputs).astype(action.dtype)
-        value = taken(cached, output.astype(jnp.int32)) if self.use_cache else jnp.zeros(action.shape)
-        return Ring({"now": replay.items["now"], "extras": {"output": output, "value": value}}, replay.count)
 
     def permanent_step(
         self,
@@ -530,11 +490,6 @@ def deep_agent(
     check_options(parts, training, consolidation, on_consolidate, np.shape(example_obs))
     learner = DeepLearner(problem, parts, behaviour, example_obs, training, on_consolidate, consolidation, heads)
     return learner.agent(consolidate_every)
-
-
-def taken(values: Array, output: Array) -> Array:
-    """[batch, outputs] -> [batch] the values of the actions that were taken."""
-    return values[jnp.arange(len(values)), output]
 
 
 def _policy_state(state: DeepState) -> DeepState:

@@ -76,6 +76,8 @@ def test_fields_that_may_differ_between_lanes_say_so_in_their_type() -> None:
         (lambda: PTQ(decay=1.5), "decay must be between 0 and 1"),
         (lambda: Q(epsilon=2.0), r"epsilon must be in \[0, 1\]"),
         (lambda: DQN(batch=0), "batch must be at least 1; got 0"),
+        (lambda: DQN(learning_starts=10**400), r"learning_starts must be at most 2,147,483,647, .* got 1000+\.\.\.0+"),
+        (lambda: PTQ(consolidate_every=Steps(2**40)), "consolidate_every must be at most 2,147,483,647"),
         (lambda: DQN(batch=2.5), "batch must be int; got 2.5"),  # type: ignore[arg-type]
         (lambda: DQN(reset=True, multihead=True), "not both"),
         (lambda: DQN(sync_target=True), "give clear_replay=True as well"),

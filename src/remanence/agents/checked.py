@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import reprlib
 import sys
 import types
 import typing
@@ -18,6 +19,7 @@ from remanence.agents.shares import AUTO
 from remanence.core.errors import UserError
 from remanence.core.types import Episodes, Steps
 
+MAX_COUNT = 2**31 - 1
 Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
 
 
@@ -72,8 +74,15 @@ def _check(name: str, value: Any, hint: Any) -> None:
         raise UserError(f"scale must be positive; got scale={value}")
     elif name == "hidden" and any(units < 1 for units in value or ()):
         raise UserError(f"a layer needs at least one unit; got hidden={value}")
-    elif isinstance(value, int) and not isinstance(value, bool) and value < 1 and name != "min_batches":
-        raise UserError(f"{name} must be at least 1; got {value}")
+    elif isinstance(value, int | Steps | Episodes) and not isinstance(value, bool):
+        _check_count(name, value if isinstance(value, int) else value.count)
+
+
+def _check_count(name: str, count: int) -> None:
+    if count < 1 and name != "min_batches":
+        raise UserError(f"{name} must be at least 1; got {count}")
+    if count > MAX_COUNT:
+        raise UserError(f"{name} must be at most {MAX_COUNT:,}, because steps are counted in 32 bits; got {reprlib.repr(count)}")
 
 
 def _fits(value: Any, hint: Any) -> bool:

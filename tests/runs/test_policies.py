@@ -308,6 +308,7 @@ def _with_nan(content: bytes) -> bytes:
             "not a policy of this agent saved by remanence, or it is damaged",
         ),
         (lambda content: _changed(content, tasks="many"), "damaged"),
+        (lambda content: _changed(content, needs_agent={}), "damaged"),
         (lambda content: _changed(content, tasks=10**30), "damaged"),
         (lambda content: _changed(content, spaces=_spaces(shape=[10**15])), "damaged"),
         (lambda content: _changed(content, spaces=_spaces(shape=[-1])), "damaged"),

@@ -58,6 +58,26 @@ def test_any_run_is_shown_and_reported_from_its_data(
     assert len(list((tmp_path / "page").glob("own-thing-2-curve-*.svg"))) == curves  # of the second one
 
 
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"metrics": float("nan")}, "metrics is missing or not as expected"),
+        ({"contenders": {"x": {"hypers": {}}}}, "lanes.parquet has an agent 'PT-TD' that description.json has not"),
+    ],
+)
+def test_a_description_that_does_not_fit_is_named(
+    changes: dict[str, Any], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = edited(tmp_path / "run", "run", **changes)
+    for command in (
+        ["show", str(run)],
+        ["show", str(run), "--json"],
+        ["report", str(run), "--to", str(tmp_path / "page")],
+    ):
+        assert main(command) == 2
+        assert says in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_sweep_of_a_registered_experiment_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", str(SAMPLES / "format1" / "sweep")]) == 0
     assert "TD lr=0.2" in capsys.readouterr().out

@@ -82,7 +82,9 @@ def _check_count(name: str, count: int) -> None:
     if count < 1 and name != "min_batches":
         raise UserError(f"{name} must be at least 1; got {count}")
     if count > MAX_COUNT:
-        raise UserError(f"{name} must be at most {MAX_COUNT:,}, because steps are counted in 32 bits; got {reprlib.repr(count)}")
+        raise UserError(
+            f"{name} must be at most {MAX_COUNT:,}, because steps are counted in 32 bits; got {reprlib.repr(count)}"
+        )
 
 
 def _fits(value: Any, hint: Any) -> bool:

@@ -169,6 +169,8 @@ def load_policy(path: str | Path, agent: AgentConfig | type | None = None) -> Po
         if about.pop("format") != FORMAT:
             raise UserError(f"'{path}' was saved by another version of remanence ({about['remanence']})")
         described, needs_agent = about.pop("config"), about.pop("needs_agent")
+        if not isinstance(needs_agent, bool):
+            raise ValueError("needs_agent")
         if agent is None and needs_agent:
             raise UserError(
                 f"'{path}' is the policy of an agent that no file can hold ({described[KIND]} is a class of your own, or has "

@@ -136,6 +136,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "stream.parameter": _optional(_or_null(_text)),
     "before": _optional(_stream),
     "window": _optional(_count),
+    "metrics": _optional(_list_of(_text)),
     "world": _optional(_is_dict),
     "world.environments": _optional(_list_of(_text)),
     "versions": _dict_of(_text),

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, printable
 from remanence.metrics import metric as metric_of
-from remanence.results.description import read_description
+from remanence.results.description import DESCRIPTION, read_description
 from remanence.results.manifest import DamageError, read_checked
 
 TABLES = ("lanes", "curves", "maps")
@@ -207,9 +207,19 @@ def load(path: str | Path) -> Results:
             raise DamageError(path, f"{name}.parquet has no column {', '.join(sorted(missing))}")
         tables[name] = table
     results = Results(path, description, **tables)
-    if problem := incomplete(results):
+    if problem := _unknown_agents(results) or incomplete(results):
         raise DamageError(path, problem)
     return results
+
+
+def _unknown_agents(results: Results) -> str:
+    """Which agents have lanes and no description; empty if none have."""
+    unknown = set(results.lanes["contender"]) - set(results.description["contenders"]) if len(results.lanes) else set()
+    return (
+        f"lanes.parquet has an agent '{printable(min(map(str, unknown)))}' that {DESCRIPTION} has not"
+        if unknown
+        else ""
+    )
 
 
 def incomplete(results: Results) -> str:

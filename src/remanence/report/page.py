@@ -26,7 +26,15 @@ from remanence.results.summary import at_switches, summarise
 
 STATIC = ("svg", "png", "pdf")
 SECONDS_TO_WRITE = 3600.0  # another process may be writing the same report
-FONT = "Helvetica, Arial, sans-serif"
+FIGURE_STYLE = alt.Config(
+    font="Helvetica, Arial, sans-serif",
+    background="white",
+    view=alt.ViewConfig(stroke=None),
+    axis=alt.AxisConfig(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee"),
+    title=alt.TitleConfig(fontSize=14, subtitleFontSize=11, subtitleColor="#555555", anchor="start"),
+    legend=alt.LegendConfig(labelFontSize=11, titleFontSize=11, titleFontWeight="normal"),
+    facet=alt.CompositionConfig(spacing=8),
+)
 ABOUT_AGREEMENT = (
     "The authors' curves, measured from their figure files, against our 90 % interval at each point. Neighboring points depend on "
     "each other, so a share varies much between runs of the same program."
@@ -100,22 +108,17 @@ def _static(spec: dict[str, Any]) -> dict[str, bytes]:
 
 def styled(chart: Any) -> Any:
     """Applies the style of all our figures."""
-    return safe_chart(
-        chart.configure(font=FONT, background="white")
-        .configure_view(stroke=None)
-        .configure_axis(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee")
-        .configure_title(fontSize=14, subtitleFontSize=11, subtitleColor="#555555", anchor="start")
-        .configure_legend(labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
-        .configure_facet(spacing=8)
-    )
+    chart = safe_chart(chart)  # a copy; each of Altair's `configure_…` would make one more, of the whole chart
+    chart.config = FIGURE_STYLE
+    return chart
 
 
 def marked(chart: Any, changed: str) -> Any:
     """The same chart with a line below its title that says how the run differs from its preset."""
     if not changed:
         return chart
-    title = chart.to_dict()["title"] if chart.title is not alt.Undefined else ""
-    described = title if isinstance(title, dict) else {"text": title}
+    title = "" if chart.title is alt.Undefined else chart.title
+    described = title.to_dict() if isinstance(title, alt.TitleParams) else {"text": title}
     lines = described.get("subtitle", [])
     subtitle = [changed, *(lines if isinstance(lines, list) else [lines])]
     return chart.properties(title=alt.TitleParams(**{**described, "subtitle": subtitle}))

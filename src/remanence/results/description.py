@@ -86,6 +86,10 @@ def _text(value: Any) -> bool:
     return isinstance(value, str) and bool(value)
 
 
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_text, value))
+
+
 def _count(value: Any) -> bool:
     return _integer(value) and value >= 1
 
@@ -136,7 +140,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "stream.parameter": _optional(_or_null(_text)),
     "before": _optional(_stream),
     "window": _optional(_count),
-    "metrics": _optional(_list_of(_text)),
+    "metrics": _optional(_texts),
     "world": _optional(_is_dict),
     "world.environments": _optional(_list_of(_text)),
     "versions": _dict_of(_text),

@@ -22,7 +22,7 @@ from remanence.results.directory import groups_under_way
 pytest.importorskip("ray", reason="the cluster extra is not installed")
 from ray.cluster_utils import Cluster
 
-EPISODES = 5_000
+EPISODES = 8_000
 
 
 @pytest.fixture(scope="module")

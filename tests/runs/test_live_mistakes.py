@@ -140,7 +140,7 @@ class Shaped(Script):
             "changing the environment to 1",
         ),
         (("DQN-multihead", Script, 10), "several tasks"),
-        ((remanence.DQN(replay=10**11), Script, 10), "give a smaller replay buffer"),
+        ((remanence.DQN(replay=2 * 10**9), Script, 10), "give a smaller replay buffer"),
         ((remanence.DQN(replay=10), Script, 10), "fewer than a batch"),
         (((notebook(), Hypers(lr=-1.0)), Script, 10), "lr must be a finite number that is not negative"),
     ],

@@ -218,7 +218,7 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
 
 def test_a_worker_that_is_stopped_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
     """SIGTERM reaches the processes of `--jobs`, not their parent: all is kept, and the same command goes on."""
-    call = [*command(tmp_path, 5_000, every=60.0), "--groups-of", "2", "--jobs", "2"]
+    call = [*command(tmp_path, 12_000, every=60.0), "--groups-of", "2", "--jobs", "2"]
     process = subprocess.Popen(call, stderr=subprocess.DEVNULL)
     while process.poll() is None and len(list(tmp_path.glob("*/*/groups/*/progress.json"))) < 2:
         time.sleep(0.02)

@@ -26,6 +26,7 @@ from remanence.theory.task_diameter import task_diameter_process
 from remanence.worlds.true_values import random_walk
 
 LENGTHS = {FULL: (25, 100, 400), SMOKE: (5, 10)}  # rounds per task, by preset
+SMOKE_PROCESS = "ring of ten states"  # each one takes long to compile
 SAMPLES = 10  # per round
 TASKS = 5  # met before the one that is looked at
 
@@ -46,7 +47,7 @@ class Point(NamedTuple):
 
 def processes() -> dict[str, RewardProcess]:
     return {
-        "ring of ten states": ring(10),
+        SMOKE_PROCESS: ring(10),
         "5×5 grid": continuing_grid(),
         "App. C.2": task_diameter_process(DIAMETER),
     }
@@ -67,7 +68,12 @@ def continuing_grid() -> RewardProcess:
 
 @cache
 def points(preset: str) -> tuple[Point, ...]:
-    return tuple(_point(name, process, length) for name, process in processes().items() for length in LENGTHS[preset])
+    return tuple(
+        _point(name, process, length)
+        for name, process in processes().items()
+        if preset != SMOKE or name == SMOKE_PROCESS
+        for length in LENGTHS[preset]
+    )
 
 
 def _point(name: str, process: RewardProcess, length: int) -> Point:
@@ -90,7 +96,7 @@ def _observations(results: Results) -> list[Observation]:
             for one in found
             if one.process == name
         )
-        for name in processes()
+        for name in dict.fromkeys(one.process for one in found)
     }
     return [
         Observation(

@@ -9,20 +9,21 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import jax.numpy as jnp
-import numpy as np
-import pytest
-from hypothesis import settings
-from jax import Array
 from platformdirs import user_cache_dir
 
-# Importing the library chooses where compiled programs are cached. Those of the tests have a directory of their own.
+# All of this is read when jax and the library are imported. Compiled programs of the tests have a directory of their own.
 os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
 # Tests compile many small programs: all are cached, so that other processes and the next run of the suite need not.
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 # The older of XLA's two emitters takes half the time to compile, which is most of a test's time. An unknown flag would abort jax.
 if version("jaxlib").startswith("0.10."):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import settings
+from jax import Array
 
 from remanence.agents import Agent, pt_td, td
 from remanence.agents.behaviour import uniform

@@ -17,9 +17,8 @@ from remanence.agents.base import AT_SWITCH, ConsolidateEvery, check_hyper
 from remanence.agents.behaviour import epsilon_greedy
 from remanence.agents.shares import AUTO
 from remanence.core.errors import UserError
-from remanence.core.types import Episodes, Steps
+from remanence.core.types import MAX_COUNT, Episodes, Steps
 
-MAX_COUNT = 2**31 - 1
 Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
 
 

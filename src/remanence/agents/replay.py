@@ -24,7 +24,7 @@ from remanence.agents.ring import Ring
 from remanence.core.errors import UserError, unknown
 from remanence.core.frames import join_frames
 from remanence.core.masking import max_over_lanes
-from remanence.core.types import Key
+from remanence.core.types import MAX_COUNT, Key
 
 
 class Codec(NamedTuple):
@@ -70,7 +70,6 @@ def codec(example: ArrayLike) -> Codec:
     return Codec(pack, unpack, jnp.asarray(np.packbits(frame.reshape(-1))))
 
 
-MAX_CAPACITY = 2**31 - 1  # places in it are 32-bit integers
 SEPARATE, IMPLICIT, NONE = "separate", "implicit", "none"
 
 
@@ -99,9 +98,9 @@ class Replay:
     def __post_init__(self) -> None:
         if self.capacity < 1:
             raise UserError(f"a replay buffer must hold at least one transition; got {self.capacity}")
-        if self.capacity >= MAX_CAPACITY:
+        if self.capacity >= MAX_COUNT:
             raise UserError(
-                f"a replay buffer holds fewer than {MAX_CAPACITY:,} transitions; got {self.capacity:,}: "
+                f"a replay buffer holds fewer than {MAX_COUNT:,} transitions; got {self.capacity:,}: "
                 "give a smaller replay buffer"
             )
         if self.frames < 1:

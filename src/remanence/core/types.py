@@ -96,6 +96,9 @@ class Transition(NamedTuple):
     valid: Array  # []  False while this lane waits for others: `learn` must then leave the state unchanged
 
 
+MAX_COUNT = 2**31 - 1  # of steps and episodes, and places in a buffer: they are 32-bit integers
+
+
 @dataclass(frozen=True)
 class Episodes:
     """A duration in episodes. `lead` is added to the episode count, as if `lead` episodes came before the first."""

@@ -14,7 +14,7 @@ from remanence.agents.learners import choose_learner
 from remanence.core import backend
 from remanence.core.describe import to_json
 from remanence.core.errors import UserError
-from remanence.core.types import Hypers
+from remanence.core.types import MAX_COUNT, Hypers
 from remanence.engine.life import Probe, ProbeInput
 from remanence.engine.probes import episode_curves, together
 from remanence.gym.check import check_envs, check_restoring
@@ -43,7 +43,6 @@ RECORDED = (
     "task",
     *(name for name, one in METRICS.items() if one.about_parts),
 )  # in the order of the tables; the first one is plotted
-MAX_DURATION = 2**31 - 1  # of a stream: clocks are 32-bit integers
 
 
 @dataclass(frozen=True)
@@ -135,9 +134,9 @@ def _schedule(stream: Any, names: list[str]) -> tuple[Schedule, Any]:
     if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     schedule = stream.schedule(names)
-    if schedule.duration > MAX_DURATION:
+    if schedule.duration > MAX_COUNT:
         unit = "steps" if schedule.by_steps else "episodes"
-        raise UserError(f"a stream has at most {MAX_DURATION:,} {unit}; this one has {schedule.duration:,}")
+        raise UserError(f"a stream has at most {MAX_COUNT:,} {unit}; this one has {schedule.duration:,}")
     return schedule, stream
 
 

@@ -184,7 +184,7 @@ def test_a_processor_without_wide_vectors_learns_the_same(tmp_path: Path) -> Non
         **os.environ,
         "NUMBA_CPU_NAME": "generic",
         "NUMBA_CPU_FEATURES": "",
-        "NUMBA_OPT": "1",  # compiles faster
+        "NUMBA_OPT": "0",  # compiles faster
         "REMANENCE_CACHE": str(tmp_path),
     }
     done = subprocess.run(

@@ -40,14 +40,14 @@ def test_a_consolidation_by_hand() -> None:
     With a = 1/4: absorbed 1/4, and V falls by (0.5, −0.25): √((3·0.25 + 0.0625) / 4).
     """
     agent = pt_td(linear(one_hot(3)), uniform(2), absorbs=True)
-    state = agent.init(jax.random.key(0), None)
-    state = state._replace(permanent=jnp.array([[1.0], [2], [5]]), transient=jnp.array([[2.0], [-1], [7]]))
+    first = agent.init(jax.random.key(0), None)
+    state = first._replace(permanent=jnp.array([[1.0], [2], [5]]), transient=jnp.array([[2.0], [-1], [7]]))
     for seen in (0, 0, 1, 0):
         state = agent.learn(state, Hypers(transient_lr=0.0), transition(seen, 0, seen), key_stub())
     for absorb, jump in ((0.5, 0.0), (0.25, np.sqrt((3 * 0.25 + 0.0625) / 4))):
         hypers = Hypers(absorb=absorb, decay=0.5)
         after = agent.consolidate(state, hypers, key_stub(), True)
-        measured = parts.at_consolidation(parts.begin(jax.random.key(0)), agent, hypers, state, after)
+        measured = parts.at_consolidation(parts.begin(first), agent, state, after)
         assert (float(measured.absorbed), float(measured.kept)) == (absorb, 0.5)
         assert float(measured.jump) == pytest.approx(jump)
         assert float(measured.permanent_drift) == pytest.approx(np.sqrt(1 + 4 + 25))
@@ -95,7 +95,7 @@ def test_the_largest_reward_so_far_bounds_values() -> None:
     state = agent.init(jax.random.key(0), None)
     state = agent.learn(state, Hypers(transient_lr=0.0), transition(0, 0, 0), key_stub())
     state = state._replace(transient=jnp.array([[-10.0]]))
-    seen = parts.begin(jax.random.key(0))
+    seen = parts.begin(state)
     for reward, discount, ratio in ((2.0, 0.9, 0.5), (0.0, 0.9, 0.0), (2.0, 1.0, 0.0)):
         probe_input: Any = type("Input", (), {"agent": state, "parts": parts.see_reward(seen, jnp.float32(-reward))})
         assert float(parts_of_value(agent, discount)(probe_input)["value_ratio"]) == pytest.approx(ratio, abs=1e-6)

@@ -104,7 +104,7 @@ def test_errors_against_numpy(points: int) -> None:
 def test_where_parts_are_watched_the_permanent_one_is_compared_with_the_mean_over_tasks() -> None:
     """The mean of the three tasks is (4/3, 2); V^P = (1/3, 5) is 1 and 3 away, the final point counts without error."""
     truth = dataclasses.replace(TRUTH, final=np.array([True, False]))
-    probe_input = at(0, value=[0, 0], permanent=[1 / 3, 5])._replace(parts=begin(jax.random.key(0)))
+    probe_input = at(0, value=[0, 0], permanent=[1 / 3, 5])._replace(parts=begin(None))
     for one, distance in ((TRUTH, np.sqrt((1 + 9) / 2)), (truth, np.sqrt(9 / 2))):
         measured = value_error(believer("value", "permanent"), one)(probe_input)
         assert float(measured["rmsve_permanent"]) == pytest.approx(distance)

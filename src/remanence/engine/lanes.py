@@ -164,6 +164,8 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
             play_round,
             state,
         )
+        if config.consolidate_every is None:
+            return carry, played
         # When rounds run out first, no lane consolidates: results must not depend on how a run is split into chunks.
         life = jax.lax.cond(all_wait(carry.life), consolidate_waiting, lambda life: life, carry.life)
         return carry._replace(life=life), played

@@ -195,9 +195,10 @@ def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
     k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
     world, obs = config.world.reset(jax.random.fold_in(k_resets, 0), config.stream.task(jnp.int32(0), k_tasks))
+    agent = config.agent.init(k_agent, hypers)
     life = Life(
         keys=Keys(k_steps, k_resets, k_consolidations, k_tasks),
-        agent=config.agent.init(k_agent, hypers),
+        agent=agent,
         world=world,
         obs=obs,
         window=_empty_window(),
@@ -207,7 +208,7 @@ def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
         ended=jnp.bool_(False),
         waiting=jnp.bool_(False),
         episodes=_no_episodes() if config.by_steps else None,
-        parts=parts.begin(k_agent) if config.watch_parts else None,
+        parts=parts.begin(agent) if config.watch_parts else None,
     )
     return life._replace(waiting=is_due(config, life))
 
@@ -293,7 +294,7 @@ def consolidate(config: LifeConfig, hypers: Any, life: Life) -> Life:
         consolidations=life.consolidations + due,
     )
     if life.parts is not None:
-        measured = parts.at_consolidation(life.parts, config.agent, hypers, life.agent, agent)
+        measured = parts.at_consolidation(life.parts, config.agent, life.agent, agent)
         consolidated = consolidated._replace(parts=tree_where(due, measured, life.parts))
     return consolidated._replace(waiting=jnp.where(due, False, life.waiting))
 

@@ -5,8 +5,8 @@
     jump       √ mean (V_new − V)²                    how far the sum V = V^P + V^T moved
 
 absorbed + kept = 1 if nothing is forgotten; more than 1 counts a part of V^T twice. Agents without a permanent part have V^P = 0.
-A life measures this only if asked (`LifeConfig.watch_parts`): it then also holds the largest reward so far, and the key of the
-agent's first weights, from which they are computed again.
+A life measures this only if asked (`LifeConfig.watch_parts`): it then also holds the largest reward so far and the agent's first
+weights. Computing those again from their key would take memory only for a moment, but a sixth of the time to compile.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import jax.numpy as jnp
 from jax import Array
 
 from remanence.agents.base import Agent, Visited
-from remanence.core.types import AgentState, Key
+from remanence.core.types import AgentState
 
 
 class PartsStats(NamedTuple):
     """Of one lane; `absorbed` to `transient_drift` are those of the last consolidation."""
 
-    start: Key  # of the agent's initial state
+    start: Any  # the first weights of V^P and V^T
     largest_reward: Array  # [] the largest |reward| so far
     absorbed: Array  # []
     kept: Array  # []
@@ -33,20 +33,19 @@ class PartsStats(NamedTuple):
     transient_drift: Array  # [] the same for V^T, before it decays
 
 
-def begin(start: Key) -> PartsStats:
+def begin(agent: AgentState) -> PartsStats:
     zero = jnp.float32(0)
-    return PartsStats(start, zero, zero, jnp.float32(1), zero, zero, zero)
+    return PartsStats(_weights(agent), zero, zero, jnp.float32(1), zero, zero, zero)
 
 
 def see_reward(parts: PartsStats, reward: Array) -> PartsStats:
     return parts._replace(largest_reward=jnp.maximum(parts.largest_reward, jnp.abs(reward)))
 
 
-def at_consolidation(parts: PartsStats, agent: Agent, hypers: Any, before: AgentState, after: AgentState) -> PartsStats:
+def at_consolidation(parts: PartsStats, agent: Agent, before: AgentState, after: AgentState) -> PartsStats:
     """Compares an agent before and after a consolidation."""
-    first = agent.init(parts.start, hypers)
-    distances = [_distance(getattr(before, part, ()), getattr(first, part, ())) for part in ("permanent", "transient")]
-    parts = parts._replace(permanent_drift=distances[0], transient_drift=distances[1])
+    permanent_drift, transient_drift = map(_distance, _weights(before), parts.start)
+    parts = parts._replace(permanent_drift=permanent_drift, transient_drift=transient_drift)
     if agent.visited is None:
         return parts
     seen = agent.visited(before)
@@ -76,6 +75,11 @@ def part_values(agent: Agent, state: AgentState, seen: Visited) -> tuple[Array, 
 def mean(values: Array, seen: Visited) -> Array:
     """Over visits; 0 if there are none."""
     return jnp.sum(seen.weight * values) / jnp.maximum(jnp.sum(seen.weight), 1.0)
+
+
+def _weights(agent: AgentState) -> tuple[Any, Any]:
+    """Of V^P and V^T; nothing for a part that the agent does not have."""
+    return getattr(agent, "permanent", ()), getattr(agent, "transient", ())
 
 
 def _distance(weights: Any, others: Any) -> Array:

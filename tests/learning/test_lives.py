@@ -32,6 +32,7 @@ from conftest import (
     brute_force_step,
     brute_force_values,
     driver,
+    everything,
     live,
     pt,
     same,
@@ -40,9 +41,10 @@ from conftest import (
 from remanence.agents import AT_SWITCH, Agent, Hypers, pt_td
 from remanence.agents.behaviour import uniform
 from remanence.core.types import Duration, Episodes, Key, Steps
-from remanence.engine.lanes import Driver, Progress
+from remanence.engine.lanes import Batch, Driver, Progress
 from remanence.engine.life import LifeConfig
 from remanence.engine.probes import value_maps
+from remanence.streams import Stream, cyclic
 
 CURRENT = ("rmsve_current", "rmsve_current_unweighted", "value", "reward", "discounted", "steps", "task")
 RATES = [
@@ -241,6 +243,15 @@ def test_chunks_do_not_matter(rounds_per_chunk: int) -> None:
     whole, cut = live(PT_BY_STEPS, RATES), live(PT_BY_STEPS, RATES, rounds_per_chunk=rounds_per_chunk)
     assert_same_record(whole.record, cut.record)
     assert same(whole.agents[1], cut.agents[1])
+
+
+@pytest.mark.parametrize(("round_steps", "first"), [(8, 512), (200, 400), (800, 800)])
+def test_the_first_call_is_short_however_long_rounds_are(round_steps: int, first: int) -> None:
+    """A step of a deep agent may take milliseconds: progress is shown, and a signal obeyed, between two calls."""
+    config = LifeConfig(TD, GRID, Stream(TASKS, cyclic(4, 1), Steps(4_000), False), everything(TD), window=1_000)
+    batch = Batch(Driver(config, round_steps), [Hypers(lr=0.1)] * 2, (0, 1))
+    batch.advance()
+    assert batch.progress.steps == 2 * first
 
 
 def test_rounds_do_not_matter() -> None:

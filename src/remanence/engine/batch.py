@@ -22,11 +22,11 @@ from remanence.worlds.base import HostedWorld
 if TYPE_CHECKING:
     from remanence.engine.lanes import Driver
 
-# Rounds per call of the program: few at first, and never more than take a few seconds, so that progress is shown early
-# and an interrupted run loses little.
-FIRST_CHUNK, LAST_CHUNK, CHUNK_SECONDS = 64, 512, 5.0
+# Steps of the first call of the program, rounds of the longest, and the time that a call should take: progress is shown early, and
+# an interrupted run stops soon and loses little.
+FIRST_STEPS, LAST_CHUNK, CHUNK_SECONDS = 512, 512, 5.0
 # The same where every step calls an environment, which may be slow.
-SLOW_FIRST_CHUNK, SLOW_CHUNK_SECONDS = 1, 2.0
+SLOW_FIRST_STEPS, SLOW_CHUNK_SECONDS = 1, 2.0
 # The share of rows that must be done before we pause to collect them.
 TURNOVER = 1 / 8
 # When only 1 of SHRINK rows is in use and no lane is left to start, the batch shrinks, but not below SMALLEST_BATCH.
@@ -99,7 +99,8 @@ class Batch:
         self._carry: Carry | None = None
         self._rows: Any = self._hypers_by_row()
         slow = self.config.world.row_by_row
-        self._chunk = driver.rounds_per_chunk or (SLOW_FIRST_CHUNK if slow else FIRST_CHUNK)
+        first_steps = SLOW_FIRST_STEPS if slow else FIRST_STEPS
+        self._chunk = driver.rounds_per_chunk or max(first_steps // driver.round_steps, 1)
         self._chunk_seconds = SLOW_CHUNK_SECONDS if slow else CHUNK_SECONDS
 
     @property

@@ -1,6 +1,6 @@
 """Kills a small deep run again and again, wherever it happens to be, and sees that it ends as if nothing had happened.
 
-`make crash-test` does it a hundred times; `test_survival.py` twice.
+`make crash-test` does it a hundred times; `test_survival.py` four times.
 """
 
 from __future__ import annotations

@@ -52,6 +52,10 @@ def test_a_consolidation_by_hand() -> None:
         assert float(measured.jump) == pytest.approx(jump)
         assert float(measured.permanent_drift) == pytest.approx(np.sqrt(1 + 4 + 25))
         assert float(measured.transient_drift) == pytest.approx(np.sqrt(4 + 1 + 49))
+    elsewhere = parts.begin(first._replace(permanent=jnp.ones((3, 1)), transient=2 * jnp.ones((3, 1))))
+    measured = parts.at_consolidation(elsewhere, agent, state, after)
+    assert float(measured.permanent_drift) == pytest.approx(np.sqrt(0 + 1 + 16))
+    assert float(measured.transient_drift) == pytest.approx(np.sqrt(0 + 9 + 25))
 
 
 def record_of(config: AgentConfig, every: Any, **options: Any) -> dict[str, np.ndarray]:

@@ -15,10 +15,14 @@ from platformdirs import user_cache_dir
 os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
 # Tests compile many small programs: all are cached, so that other processes and the next run of the suite need not.
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-# The older of XLA's two emitters takes half the time to compile, which is most of a test's time. An unknown flag would abort jax.
+# Compiling is most of a test's time, and small programs gain nothing by being optimized. Tests of last bits ask for `optimized`.
+os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
+# The older of XLA's two emitters takes half the time. An unknown flag would abort jax.
 if version("jaxlib").startswith("0.10."):
-    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_use_fusion_emitters=false".strip()
+    faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {faster}".strip()
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -177,3 +181,19 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("REMANENCE_CACHE", str(directory))
         yield directory
+
+
+@pytest.fixture
+def optimized(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Programs are optimized as users' are, which decides their last bits; nothing that was compiled before is reused."""
+
+    def forget_programs() -> None:
+        driver.cache_clear()
+        jax.clear_caches()
+
+    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
+    jax.config.update("jax_disable_most_optimizations", False)
+    forget_programs()
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
+    forget_programs()

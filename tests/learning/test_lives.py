@@ -254,6 +254,7 @@ def test_the_first_call_is_short_however_long_rounds_are(round_steps: int, first
     assert batch.progress.steps == 2 * first
 
 
+@pytest.mark.usefixtures("optimized")
 def test_rounds_do_not_matter() -> None:
     """Bitwise, although lanes wait for each other at other times. (Consolidation by episodes: below.)"""
     eight, three = (live(PT_BY_STEPS, RATES, round_steps=steps) for steps in (8, 3))
@@ -263,6 +264,7 @@ def test_rounds_do_not_matter() -> None:
     assert same(eight.agents[0].permanent, three.agents[0].permanent)
 
 
+@pytest.mark.usefixtures("optimized")
 def test_a_lane_alone_is_the_lane_in_a_batch() -> None:
     """Up to rounding: compilers may order the arithmetic of other lane counts differently. Luck is exactly the same."""
     together, alone = (

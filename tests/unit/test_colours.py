@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from remanence.experiments import REGISTRY
-from remanence.report.figures import COLOURS, colour_scale, colours
+from remanence.report.figures import COLOURS, _dash_of_controls, colour_scale, colours
 
 PLANS = [(name, preset) for name, experiment in REGISTRY.items() for preset in experiment.plans]
 IN_ONE_FIGURE = 8  # more contenders are never drawn in one figure with one color each
@@ -41,6 +41,15 @@ def test_a_family_has_its_colour_and_shades_of_it() -> None:
     assert rgb(found["DQN-2x"]).sum() < rgb(found["DQN"]).sum()
     light, middle, dark = (rgb(found[f"PT-DQN λ={decay}"]).sum() for decay in ("0.55", "0.75", "0.95"))
     assert light > middle > dark
+
+
+def test_a_control_is_a_lighter_shade_of_its_agent_and_dashed() -> None:
+    names = ["PT-Q", "PT-Q without consolidation", "PT-DQN", "PT-DQN without consolidation"]
+    found = colours(names)
+    assert found["PT-Q"] == COLOURS["PT"]
+    for agent in ("PT-Q", "PT-DQN"):
+        assert (rgb(found[f"{agent} without consolidation"]) > rgb(found[agent])).all()
+    assert _dash_of_controls(names).to_dict()["scale"]["range"] == [[1, 0], [5, 2], [1, 0], [5, 2]]
 
 
 def test_a_scale_has_the_colour_of_each_contender_at_its_place() -> None:

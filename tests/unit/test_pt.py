@@ -155,6 +155,7 @@ def theorem_1_long_run(start: np.ndarray) -> tuple[jax.Array, jax.Array]:
     return ours.permanent + ours.transient, learn_all(TD, column(start), Hypers(lr=0.3), seen)
 
 
+@pytest.mark.usefixtures("optimized")
 def test_theorem_1_bitwise_over_a_long_run_from_zero() -> None:
     ours, theirs = theorem_1_long_run(np.zeros(25))
     assert same(ours, theirs)

@@ -80,5 +80,5 @@ EXPERIMENTS = (
     _sensitivity("two-rooms", figure3_rooms.EXPERIMENTS[0], "15 h"),
     _sensitivity("jellybean", _jellybean, "3 days", _as_tuned(_jellybean, segments=10), figure5_jellybean.PAPER_VALUES),
     _sensitivity("capacity", _capacity, "5 days", _as_tuned(_capacity, segments=10)),
-    _sensitivity("minatar", _minatar, "2 days", _as_tuned(_minatar, segments=3), figure5_minatar.PAPER_VALUES),
+    _sensitivity("minatar", _minatar, "3 days", _as_tuned(_minatar, segments=3), figure5_minatar.PAPER_VALUES),
 )

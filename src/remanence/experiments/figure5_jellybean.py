@@ -253,7 +253,7 @@ EXPERIMENTS = (
         plans=_plans(_decay_contenders, seeds=3),
         figures=_decay_figures,
         claims=decay_claims,
-        expected="3 h",
+        expected="5 h",
         primary_metrics=(RATE,),
         reference=RELEASED,
         remarks=REMARKS,

@@ -12,6 +12,7 @@ import polars as pl
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline
 from remanence.results.continual import of_run
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.published import Overlap, Published, overlaps, trailing_mean
 from remanence.results.statistics import UNBOUNDED
 from remanence.results.statistics import band as student_band
@@ -28,6 +29,7 @@ COLOURS = {
     "Random": "#767676",
 }
 LIGHTEST, DARKEST = -0.5, 0.6  # share of white and of black in the shades of a family
+CONTROL = -0.42  # the same for a control and its agent
 PUBLISHED_COLOUR = "#666666"
 MAX_POINTS = 500  # curves with more points are averaged in bins
 
@@ -47,15 +49,19 @@ class Line:
 
 
 def colours(contenders: Sequence[str]) -> dict[str, str]:
-    """A color for each contender of a figure: that of its family, in different shades if several belong to it."""
+    """A color for each contender of a figure: that of its family, in different shades if several belong to it.
+
+    A control is a lighter shade of its agent.
+    """
     families: dict[str, list[str]] = {}
-    for name in contenders:
-        families.setdefault(_family(name), []).append(name)
+    for agent in dict.fromkeys(name.removesuffix(CONTROL_SUFFIX) for name in contenders):
+        families.setdefault(_family(agent), []).append(agent)
     shades = {
-        name: shade
-        for family, members in families.items()
-        for name, shade in zip(members, _shades(COLOURS[family], len(members)), strict=True)
+        agent: shade
+        for family, agents in families.items()
+        for agent, shade in zip(agents, _shades(COLOURS[family], len(agents)), strict=True)
     }
+    shades |= {agent + CONTROL_SUFFIX: _mixed(shade, CONTROL) for agent, shade in shades.items()}
     return {name: shades[name] for name in contenders}
 
 
@@ -72,9 +78,14 @@ def _family(contender: str) -> str:
 def _shades(colour: str, count: int) -> list[str]:
     """The color itself; of two, the second is darker; more go from light to dark."""
     depths = [0.0] if count == 1 else [0.0, DARKEST] if count == 2 else np.linspace(LIGHTEST, DARKEST, count)
+    return [_mixed(colour, float(depth)) for depth in depths]
+
+
+def _mixed(colour: str, depth: float) -> str:
+    """With this share of black, or of white if it is negative."""
     base = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)], np.float64)
-    mixed = (base * (1 - abs(depth)) + (0.0 if depth > 0 else 255.0) * abs(depth) for depth in depths)
-    return ["#" + "".join(f"{round(part):02X}" for part in shade) for shade in mixed]
+    shade = base * (1 - abs(depth)) + (0.0 if depth > 0 else 255.0) * abs(depth)
+    return "#" + "".join(f"{round(part):02X}" for part in shade)
 
 
 def learning_curves(
@@ -92,6 +103,8 @@ def learning_curves(
     across_switches: bool = True,
 ) -> alt.LayerChart | alt.FacetChart:
     """Mean over seeds with Student's 90 % band: one color per contender, one dash per metric, a rule at each switch.
+
+    In a figure of one metric, controls are dashed.
 
     The authors' curves are thin, gray and dashed.
 
@@ -121,7 +134,7 @@ def learning_curves(
         x=along,
         y=up,
         color=by_agent,
-        strokeDash=dash_of(lines),
+        strokeDash=dash_of(lines) if len(lines) > 1 else _dash_of_controls(names),
         tooltip=[
             alt.Tooltip("contender:N", title="agent"),
             alt.Tooltip("measure:N", title="measured on"),
@@ -154,6 +167,13 @@ def dash_of(lines: Sequence[Line]) -> alt.StrokeDash:
     labels, dashes = [line.name for line in lines], [[2, 3] if line.dotted else [1, 0] for line in lines]
     legend = _legend("measured on") if len(lines) > 1 else None
     return alt.StrokeDash("measure:N", scale=alt.Scale(domain=labels, range=dashes), legend=legend)
+
+
+def _dash_of_controls(contenders: Sequence[str]) -> alt.StrokeDash:
+    """Tells controls from their agents, in the legend of the colors."""
+    dashes = [[5, 2] if name.endswith(CONTROL_SUFFIX) else [1, 0] for name in contenders]
+    scale = alt.Scale(domain=list(contenders), range=dashes)
+    return alt.StrokeDash("contender:N", scale=scale, legend=_legend("agent"))
 
 
 def published_curves(
@@ -288,4 +308,6 @@ def spoken_ticks(results: Results) -> tuple[np.ndarray, str]:
 
 
 def _legend(title: str) -> alt.Legend:
-    return alt.Legend(title=title, orient="right", symbolType="stroke", symbolStrokeWidth=2.5, symbolOpacity=1)
+    return alt.Legend(
+        title=title, orient="right", symbolType="stroke", symbolStrokeWidth=2.5, symbolOpacity=1, labelLimit=0
+    )

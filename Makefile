@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 DOCS_READY := $(VENV)/.docs-ready
 OLDEST := .venv-oldest
 
-.PHONY: run test test-oldest mutation-test fuzz crash-test check check-fast lint unit types style docs docs-pictures docs-results dist lock clean
+.PHONY: run test test-long test-oldest mutation-test fuzz crash-test check check-fast lint unit types style docs docs-pictures docs-results dist lock clean
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -27,8 +27,13 @@ experiment/%: $(READY)
 	$(BIN)/remanence run $*
 
 # A file stays with one worker, which makes its fixtures once; the short files of tests/unit come last, so both workers end together.
-test: $(READY)  ## the whole test suite
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 12
+PYTEST := $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations 12
+
+test: $(READY)  ## every test but the long ones
+	$(PYTEST) -m "not long"
+
+test-long: $(READY)  ## the long ones: kills, full disks, clusters, homes of other users
+	$(PYTEST) -m long
 
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv --clear $(OLDEST)

@@ -15,9 +15,7 @@ from platformdirs import user_cache_dir
 os.environ["REMANENCE_CACHE"] = user_cache_dir("remanence-tests")
 # Tests compile many small programs: all are cached, so that other processes and the next run of the suite need not.
 os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-# Compiling is most of a test's time, and small programs gain nothing by being optimized. Tests of last bits ask for `optimized`.
-os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
-# The older of XLA's two emitters takes half the time. An unknown flag would abort jax.
+# The older of XLA's two emitters takes half the time to compile, which is most of a test's time. An unknown flag would abort jax.
 if version("jaxlib").startswith("0.10."):
     faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {faster}".strip()
@@ -183,15 +181,20 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield directory
 
 
+@pytest.fixture(scope="module", autouse=True)
+def compile_fast(request: pytest.FixtureRequest) -> None:
+    """Most tests compile longer than they run, so their programs are not optimized. Those of whole runs are."""
+    jax.config.update("jax_disable_most_optimizations", request.path.parent.name != "runs")
+
+
 @pytest.fixture
-def optimized(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def optimized() -> Iterator[None]:
     """Programs are optimized as users' are, which decides their last bits; nothing that was compiled before is reused."""
 
     def forget_programs() -> None:
         driver.cache_clear()
         jax.clear_caches()
 
-    monkeypatch.delenv("JAX_DISABLE_MOST_OPTIMIZATIONS")
     jax.config.update("jax_disable_most_optimizations", False)
     forget_programs()
     yield

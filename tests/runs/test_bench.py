@@ -93,6 +93,7 @@ def test_theory(capsys: pytest.CaptureFixture[str]) -> None:
     assert rows["ratio to one exact curve of the many"]["value"] == pytest.approx(ratio)
 
 
+@pytest.mark.long
 def test_deep(capsys: pytest.CaptureFixture[str]) -> None:
     rows, lives = smoke_lives("deep", capsys)
     peak = rows["matrix product 64×64, all cores"]["value"]
@@ -106,6 +107,7 @@ def test_deep(capsys: pytest.CaptureFixture[str]) -> None:
         assert consolidation < lives["PT-DQN", learner]["cpu_us_per_lane_step"]
 
 
+@pytest.mark.long
 def test_jellybean(capsys: pytest.CaptureFixture[str]) -> None:
     rows, lives = smoke_lives("jellybean", capsys)
     for rules in ("paper", "released"):

@@ -25,7 +25,6 @@ from remanence.runs.jobs import Group, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.worker import GroupJob
 
 
-@pytest.mark.usefixtures("optimized")
 def test_stopped_and_resumed_is_bit_identical(tmp_path: Path) -> None:
     one = work(tmp_path)
     for chunks in (1, 2, 5):

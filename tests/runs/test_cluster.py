@@ -22,6 +22,8 @@ from remanence.results.directory import groups_under_way
 pytest.importorskip("ray", reason="the cluster extra is not installed")
 from ray.cluster_utils import Cluster
 
+pytestmark = pytest.mark.long
+
 EPISODES = 8_000
 
 

@@ -57,7 +57,6 @@ def run_with(devices: int) -> dict:
     return json.loads(done.stdout)
 
 
-@pytest.mark.usefixtures("optimized")
 def test_curves_do_not_depend_on_the_number_of_devices() -> None:
     """Three lanes: with two devices a row stays empty."""
     one, two = run_with(1), run_with(2)

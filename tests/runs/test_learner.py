@@ -176,6 +176,7 @@ def test_kernels_that_cannot_be_compiled_are_done_without() -> None:
         choose_learner(agent, NATIVE)
 
 
+@pytest.mark.long
 def test_a_processor_without_wide_vectors_learns_the_same(tmp_path: Path) -> None:
     """Kernels compiled for any x86 processor, in a process of their own, against XLA."""
     script = tmp_path / "generic.py"

@@ -13,6 +13,8 @@ import remanence
 pytest.importorskip("ray", reason="the cluster extra is not installed")
 from ray.cluster_utils import Cluster
 
+pytestmark = pytest.mark.long
+
 
 def test_two_nodes_give_the_bits_of_two_processes(tmp_path: Path) -> None:
     def lake() -> gymnasium.Env:

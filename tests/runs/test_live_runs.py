@@ -271,6 +271,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.long
 def test_two_processes_are_killed_and_resumed(tmp_path: Path) -> None:
     """A script without a guard, whose environment is its own function."""
     script = tmp_path / "script.py"

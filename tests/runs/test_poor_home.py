@@ -108,6 +108,7 @@ def stranger(own: Path, *commands: tuple[str | Path, ...], **environment: str) -
     return done.stdout
 
 
+@pytest.mark.long
 def test_another_user_runs_shows_and_reports_with_nothing_writable(own: Path) -> None:
     sources = Path(SRC, "remanence")
     before = {path for path in sources.rglob("*") if path.is_file()}
@@ -126,6 +127,7 @@ def test_another_user_runs_shows_and_reports_with_nothing_writable(own: Path) ->
     assert {path for path in sources.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.long
 def test_another_user_runs_deep_agents_with_native_kernels(own: Path) -> None:
     """Kernels cannot be cached, and are compiled for this process alone. There is not even a variable HOME."""
     smoke = ("run", "figure5/minatar", "--preset", "smoke", "--contenders", "DQN", "--seeds", "1", "--steps", "200")

@@ -30,7 +30,7 @@ from remanence.runs.jobs import Group, lanes_of_run, make_driver
 from remanence.runs.worker import GroupJob, live
 
 
-@pytest.mark.parametrize("learner", [XLA, NATIVE])
+@pytest.mark.parametrize("learner", [pytest.param(XLA, marks=pytest.mark.long), NATIVE])
 def test_killed_at_any_instant_it_ends_bit_identical(learner: str, tmp_path: Path) -> None:
     calm, rough = tmp_path / "calm", tmp_path / "rough"
     subprocess.run(command(calm, 4000, every=60.0, learner=learner), check=True, stderr=subprocess.DEVNULL)
@@ -79,6 +79,7 @@ def test_second_writer_is_told_who_writes(tmp_path: Path) -> None:
     third.stderr.close()
 
 
+@pytest.mark.long
 @needs_mounts
 def test_full_disk_is_told_and_survived(tmp_path: Path) -> None:
     """A disk that fills up while the run goes on, one that is too small, and one that is read-only."""
@@ -127,6 +128,7 @@ def test_errors_of_the_disk_are_recognised_in_any_dress() -> None:
     assert of_disk(ValueError("something else"), Path("runs")) is None
 
 
+@pytest.mark.long
 def test_finished_groups_are_never_redone_and_others_need_the_same_cut(tmp_path: Path) -> None:
     """Cut off in the second of four groups: the first is not lived again, and another cut would lose a checkpoint."""
     process = subprocess.Popen([*command(tmp_path, 2000), "--groups-of", "1"], stderr=subprocess.DEVNULL)
@@ -195,6 +197,7 @@ def spawned(parent: int) -> list[int]:
     return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
 
 
+@pytest.mark.long
 def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     """Groups in processes of their own, one of which is killed on the way."""
     alone = [*command(tmp_path / "single", 2000, every=60.0), "--groups-of", "2"]
@@ -213,6 +216,7 @@ def test_jobs_give_the_same_tables(tmp_path: Path) -> None:
     assert crash.same(load(the_run(tmp_path / "single")), load(the_run(tmp_path / "jobs")))
 
 
+@pytest.mark.long
 def test_a_worker_that_is_stopped_stops_the_run_and_loses_nothing(tmp_path: Path) -> None:
     """SIGTERM reaches the processes of `--jobs`, not their parent: all is kept, and the same command goes on."""
     call = [*command(tmp_path, 12_000, every=60.0), "--groups-of", "2", "--jobs", "2"]

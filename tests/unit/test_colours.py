@@ -49,7 +49,9 @@ def test_a_control_is_a_lighter_shade_of_its_agent_and_dashed() -> None:
     assert found["PT-Q"] == COLOURS["PT"]
     for agent in ("PT-Q", "PT-DQN"):
         assert (rgb(found[f"{agent} without consolidation"]) > rgb(found[agent])).all()
-    assert _dash_of_controls(names).to_dict()["scale"]["range"] == [[1, 0], [5, 2], [1, 0], [5, 2]]
+    drawn = _dash_of_controls(names).to_dict()
+    assert isinstance(drawn, dict)
+    assert drawn["scale"]["range"] == [[1, 0], [5, 2], [1, 0], [5, 2]]
 
 
 def test_a_scale_has_the_colour_of_each_contender_at_its_place() -> None:

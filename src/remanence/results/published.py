@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.special import erf
+import scipy
 
 from remanence.results.statistics import band, standard_error
 from remanence.results.store import Results
@@ -182,7 +182,7 @@ def _inside(shared: Overlap, tolerance: float) -> tuple[float, float]:
     theirs = np.where(np.isnan(error), ours, error)
     spread = np.hypot(ours, theirs)
     width = np.divide((high - low) / 2 + slack, spread, out=np.full_like(spread, np.inf), where=spread > 0)
-    return float(inside.mean()), float(erf(width / np.sqrt(2)).mean())
+    return float(inside.mean()), float(scipy.special.erf(width / np.sqrt(2)).mean())
 
 
 def _curve(panel: str, contender: str, metric: str) -> pl.DataFrame:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+import scipy
 
 from remanence.core.errors import UserError
 
@@ -58,7 +58,7 @@ def student_margin(samples: np.ndarray, level: float = LEVEL) -> np.ndarray:
     seeds = len(samples)
     if seeds < 2:
         return np.full(samples.shape[1:], np.nan)
-    return stdtrit(seeds - 1, (1 + level) / 2) * samples.std(axis=0, ddof=1) / math.sqrt(seeds)
+    return scipy.special.stdtrit(seeds - 1, (1 + level) / 2) * samples.std(axis=0, ddof=1) / math.sqrt(seeds)
 
 
 def student_interval(sample: np.ndarray, level: float = LEVEL, bounds: Bounds = UNBOUNDED) -> Estimate:
@@ -88,7 +88,7 @@ def student_p(sample: np.ndarray, value: float = 0.0) -> float:
         return error
     if error == 0.0:
         return 1.0 if distance == 0.0 else 0.0
-    return float(2 * stdtr(len(sample) - 1, -distance / error))
+    return float(2 * scipy.special.stdtr(len(sample) - 1, -distance / error))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

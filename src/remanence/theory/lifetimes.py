@@ -18,8 +18,8 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
-from scipy.optimize import minimize
 
 from remanence.core.errors import UserError
 from remanence.theory.moments import Belief, Dynamics, make_dynamics, one_round
@@ -109,7 +109,7 @@ def best_lifetime(
         first = grid[int(np.nanargmin(np.where(np.isfinite(scores), scores, np.inf)))]
         free = 2 if fixed is None else 1
         bounds = [(np.log(length * 1e-3), np.log(length * 1e3)), (np.log(limit * 1e-5), np.log(limit))]
-        found = minimize(
+        found = scipy.optimize.minimize(
             lambda logs: tuple(np.asarray(part, np.float64) for part in value_and_slope(logs)),
             first[:free],
             jac=True,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.csgraph import connected_components
+import scipy
 
 from remanence.core.errors import UserError
 
@@ -55,6 +55,6 @@ def stationary_distribution(transitions: np.ndarray) -> np.ndarray:
 
 def _closed_classes(transitions: np.ndarray) -> list[np.ndarray]:
     """The recurrent classes: groups of states that reach each other and nothing else."""
-    count, label = connected_components(transitions > 0, directed=True, connection="strong")
+    count, label = scipy.sparse.csgraph.connected_components(transitions > 0, directed=True, connection="strong")
     leaves = {int(label[i]) for i, j in np.argwhere(transitions > 0) if label[i] != label[j]}
     return [np.flatnonzero(label == group) for group in range(count) if group not in leaves]

@@ -16,10 +16,8 @@ from typing import Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax import Array
-from scipy.linalg import solve_continuous_lyapunov
-from scipy.optimize import brentq, minimize
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, gmres
 
 from remanence.core.errors import UserError
 from remanence.theory.linear import check_features
@@ -72,8 +70,8 @@ def steady_state(
             second = flat.reshape(len(parts.drift), -1)
             return (second - parts.invert(step_size * parts.enlarge(second))).ravel()
 
-        operator = LinearOperator((size * size, size * size), matvec=residual)  # type: ignore[call-arg]
-        found, failed = gmres(operator, noise.ravel(), rtol=1e-12, maxiter=500)
+        operator = scipy.sparse.linalg.LinearOperator((size * size, size * size), matvec=residual)  # type: ignore[call-arg]
+        found, failed = scipy.sparse.linalg.gmres(operator, noise.ravel(), rtol=1e-12, maxiter=500)
         if failed:
             raise ArithmeticError(f"the stationary covariance was not found to 12 digits ({failed} iterations)")
         answers.append(found.reshape(size, size))
@@ -101,7 +99,7 @@ def best_step_size(
         if best in (0, len(grid) - 1):  # only noise to learn from, or a horizon so short that any step helps
             found = grid[best]
         else:
-            found = float(brentq(lambda x: float(slope(x)), grid[best - 1], grid[best + 1], xtol=1e-13))  # type: ignore[arg-type]
+            found = float(scipy.optimize.brentq(lambda x: float(slope(x)), grid[best - 1], grid[best + 1], xtol=1e-13))  # type: ignore[arg-type]
         return BestStepSize(float(np.exp(found)), float(along(found)), float(slope(found)))
 
 
@@ -119,7 +117,7 @@ def best_schedule(
     with jax.enable_x64(True):
         score = _objective(process, samples, start, objective, weighted, features)
         slope = jax.jit(jax.value_and_grad(lambda factors: jnp.log(score(constant.step_size * factors))))
-        found = minimize(
+        found = scipy.optimize.minimize(
             lambda factors: tuple(np.asarray(part, np.float64) for part in slope(factors)),
             np.ones(rounds),
             jac=True,
@@ -143,7 +141,7 @@ class _Maps(NamedTuple):
 
     def invert(self, matrix: np.ndarray) -> np.ndarray:
         """𝓑⁻¹: the Lyapunov equation N (B X + X Bᵀ) = matrix."""
-        return solve_continuous_lyapunov(self.drift, matrix / self.samples)
+        return scipy.linalg.solve_continuous_lyapunov(self.drift, matrix / self.samples)
 
     def enlarge(self, second: np.ndarray) -> np.ndarray:
         """𝓒."""
@@ -188,10 +186,12 @@ def _growth(maps: _Maps) -> float:
     if size <= DENSE_UP_TO:
         matrix = np.stack([apply(unit) for unit in np.eye(size * size)], axis=1)
         return float(np.abs(np.linalg.eigvals(matrix)).max())
-    operator = LinearOperator((size * size, size * size), matvec=apply)  # type: ignore[arg-type]
+    operator = scipy.sparse.linalg.LinearOperator((size * size, size * size), matvec=apply)  # type: ignore[arg-type]
     try:
-        found = eigs(operator, k=1, which="LM", v0=np.eye(size).ravel(), return_eigenvectors=False, tol=1e-10)  # type: ignore[arg-type]
-    except ArpackNoConvergence as error:
+        found = scipy.sparse.linalg.eigs(
+            operator, k=1, which="LM", v0=np.eye(size).ravel(), return_eigenvectors=False, tol=1e-10
+        )  # type: ignore[arg-type]
+    except scipy.sparse.linalg.ArpackNoConvergence as error:
         raise ArithmeticError("the stability limit was not found to 10 digits") from error
     return float(np.abs(found).max())
 

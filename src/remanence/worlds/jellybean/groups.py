@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import numpy as np
-from scipy import ndimage
+import scipy
 
 from remanence.worlds.jellybean.items import JellyBean
 from remanence.worlds.jellybean.world import JellyBeanWorlds
@@ -36,7 +36,7 @@ def share_in_groups(rules: JellyBean, kinds: tuple[str, ...] = ("blue", "red")) 
 def whole_groups(cells: np.ndarray) -> np.ndarray:
     """The sizes of the connected groups of a map, [width, height], that do not touch its edge."""
     labels = np.zeros(cells.shape, np.int32)
-    ndimage.label(cells, np.ones((3, 3)), output=labels)
+    scipy.ndimage.label(cells, np.ones((3, 3)), output=labels)
     edge = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
     sizes = np.bincount(labels.ravel())
     return sizes[np.setdiff1d(np.arange(1, len(sizes)), edge)]

@@ -21,14 +21,14 @@ NAMES = [f"study/lifetime/{place.name}" for place in study_lifetime.PLACES]
 def run(name: str, performance: Callable[[float, float], float]) -> Results:
     """A run in which a cell's performance is this function of k and ln τ, and the learner's is 0."""
     experiment = REGISTRY[name]
-    plan, metric = experiment.plan("smoke"), experiment.primary_metrics[0]
-    description = json.loads(json.dumps(describe(name, "smoke", plan, list(range(6)))))
-    curves = {}
+    plan, metric = experiment.plan("full"), experiment.primary_metrics[0]
+    description = json.loads(json.dumps(describe(name, "full", plan, list(range(6)))))
+    windows, curves = plan.stream.segments * plan.stream.segment_length.count, {}
     for number, (agent, contender) in enumerate(plan.contenders.items()):
         one = contender.config
         k = getattr(one, "consolidate_every", None)
         mean = performance(k.count, np.log(lifetime(k.count, one.decay))) if k else 0.0  # type: ignore[attr-defined]
-        curves[agent] = scattered(np.full(30, mean), 1e-3, 6, number)
+        curves[agent] = scattered(np.full(windows, mean), 1e-3, 6, number)
     return with_curves(description, {metric: curves})
 
 

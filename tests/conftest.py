@@ -50,6 +50,7 @@ GRID = CornerGrid()
 SEGMENT_LENGTH, SEGMENTS = 6, 5  # a small life: five tasks (the first comes back) of six episodes
 SEEDS = (0, 1, 2, 3, 4)  # an odd number, so that devices must be filled up
 TRUTH = corner_grid_truth(GRID, TASKS)
+RUN_LONGER_THAN_THEY_COMPILE = ("test_bench", "test_cli")
 
 TABLE, ROWS = linear(one_hot(25)), linear(row_and_column(5))
 TD = td(TABLE, uniform(4))
@@ -183,8 +184,8 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def compile_fast(request: pytest.FixtureRequest) -> None:
-    """Most tests compile longer than they run, so their programs are not optimized. Those of whole runs are."""
-    jax.config.update("jax_disable_most_optimizations", request.path.parent.name != "runs")
+    """Most tests compile longer than they run, so their programs are not optimized."""
+    jax.config.update("jax_disable_most_optimizations", request.path.stem not in RUN_LONGER_THAN_THEY_COMPILE)
 
 
 @pytest.fixture

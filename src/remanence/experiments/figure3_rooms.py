@@ -81,7 +81,7 @@ EXPERIMENTS = (
         },
         figures=_figures,
         claims=partial(control_claims, family="DQN"),
-        expected="5 h",
+        expected="5 to 10 h",
         primary_metrics=(DISCOUNTED_RETURN,),
         published=PUBLISHED,
         remarks=(

@@ -252,7 +252,7 @@ EXPERIMENTS = (
         "two rooms, networks",
         DISCOUNTED_RETURN,
         {FULL: _rooms, SMOKE: lambda: shrink(_rooms(), segments=3, segment_length=10, seeds=2)},
-        "6 h",
+        "6 to 12 h",
         "Task boundaries are known, as in Figure 3d.",
         UNTUNED,
     ),

@@ -184,8 +184,10 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module", autouse=True)
 def compile_fast(request: pytest.FixtureRequest) -> None:
-    """Most tests compile longer than they run, so their programs are not optimized."""
-    jax.config.update("jax_disable_most_optimizations", request.path.stem not in RUN_LONGER_THAN_THEY_COMPILE)
+    """Most tests compile longer than they run, so their programs, and those of their subprocesses, are not optimized."""
+    fast = request.path.stem not in RUN_LONGER_THAN_THEY_COMPILE
+    jax.config.update("jax_disable_most_optimizations", fast)
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(fast)
 
 
 @pytest.fixture

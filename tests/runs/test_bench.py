@@ -120,6 +120,7 @@ def test_jellybean(capsys: pytest.CaptureFixture[str]) -> None:
         assert f"jellybean: DQN, {learner}: processor time of consolidation" not in rows
 
 
+@pytest.mark.long
 def test_minatar(capsys: pytest.CaptureFixture[str]) -> None:
     rows, lives = smoke_lives("minatar", capsys)
     ratio = rows["breakout: engine, 8 lanes"]["value"] / rows["breakout: original"]["value"]

@@ -30,7 +30,7 @@ def remanence(*arguments: str | Path) -> int:
 
 # Networks take long to compile: these are run in files of their own, each once and shorter.
 ELSEWHERE = ("image", "rooms", "diameter", "jellybean", "minatar", "items", "decay", "capacity", "recurring")
-QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE)]
+QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE) and not name.startswith("study/lifetime")]
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +40,17 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in QUICK:
         assert remanence("run", name, *SMOKE, "--out", out) == 0
     return out
+
+
+@pytest.mark.long
+def test_the_lifetime_studies_run_and_are_drawn(tmp_path: Path) -> None:
+    """A program for each interval."""
+    names = [name for name in REGISTRY if name.startswith("study/lifetime")]
+    for name in names:
+        assert remanence("run", name, *SMOKE, "--out", tmp_path) == 0
+    assert remanence("report", *names, "--out", tmp_path, "--to", tmp_path / "page") == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert all(f'id="study-lifetime-{place}-lifetime"' in page for place in ("control", "prediction", "chain"))
 
 
 def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,9 +134,7 @@ def test_report_is_self_contained(runs: Path, tmp_path: Path) -> None:
     assert "remanence run figure2/tabular --preset smoke --seeds 3" in page
     assert "Discrete grid, tabular <span class=changed>shortened run: preset smoke</span></h2>" in page
     assert "shortened run: preset smoke" in (tmp_path / "page" / "figure2-tabular-curves.svg").read_text()
-    with_numbers = [
-        one for one in drawn if not REGISTRY[one].sweep_of and one != "study/lifetime/exact"
-    ]  # it has curves only
+    with_numbers = [one for one in drawn if not REGISTRY[one].sweep_of]
     tables = len(with_numbers) + page.count(f"{ABOUT_GAINS} {PLUS_MINUS}")
     assert page.count(PLUS_MINUS) == tables  # beside every table with numbers
 

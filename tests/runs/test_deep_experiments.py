@@ -35,8 +35,8 @@ from remanence.worlds.true_values import corner_grid_truth
     ("name", "family", "metric"),
     [
         ("figure2/image", "TD", "rmsve_current"),
-        ("figure2/rooms", "TD", "rmsve_others"),
-        ("figure3/rooms", "DQN", "discounted_return"),
+        pytest.param("figure2/rooms", "TD", "rmsve_others", marks=pytest.mark.long),
+        pytest.param("figure3/rooms", "DQN", "discounted_return", marks=pytest.mark.long),
     ],
 )
 def test_a_run_of_every_deep_experiment(

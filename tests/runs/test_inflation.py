@@ -45,7 +45,7 @@ def values(config: PTDQN) -> tuple[float, float, list[str]]:
     """The largest value, relative to 10; what the last consolidation absorbed and kept; the warnings."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        results = remanence.live({"PT": config}, OneForEver, 3_000, seeds=2, discount=0.9, progress=False)
+        results = remanence.live({"PT": config}, OneForEver, 1_500, seeds=2, discount=0.9, progress=False)
     last = {metric: results.matrix("PT", metric) for metric in ("value_ratio", "absorbed", "kept")}
     shares = float((last["absorbed"] + last["kept"])[:, -1].mean())
     return float(last["value_ratio"].max()), shares, [str(one.message) for one in said]

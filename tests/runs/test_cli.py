@@ -28,14 +28,14 @@ def remanence(*arguments: str | Path) -> int:
     return main([str(argument) for argument in arguments])
 
 
-# Networks take long to compile: these are run in files of their own, each once and shorter.
+# Networks take long to compile: these are run in files of their own, each once and shorter. The lifetime studies have a long test.
 ELSEWHERE = ("image", "rooms", "diameter", "jellybean", "minatar", "items", "decay", "capacity", "recurring")
 QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE) and not name.startswith("study/lifetime")]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every registered experiment without a network, at smoke size."""
+    """Every registered experiment without a network but the lifetime studies, at smoke size."""
     out = tmp_path_factory.mktemp("runs")
     for name in QUICK:
         assert remanence("run", name, *SMOKE, "--out", out) == 0
@@ -51,6 +51,8 @@ def test_the_lifetime_studies_run_and_are_drawn(tmp_path: Path) -> None:
     assert remanence("report", *names, "--out", tmp_path, "--to", tmp_path / "page") == 0
     page = (tmp_path / "page" / "index.html").read_text()
     assert all(f'id="study-lifetime-{place}-lifetime"' in page for place in ("control", "prediction", "chain"))
+    with_numbers = [name for name in names if name != "study/lifetime/exact"]  # it has curves only
+    assert page.count(PLUS_MINUS) == len(with_numbers) + page.count(f"{ABOUT_GAINS} {PLUS_MINUS}")
 
 
 def test_json_is_one_object_and_nothing_else(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -200,7 +200,10 @@ def _figures(place: Place, results: Results) -> dict[str, alt.TopLevelMixin]:
 def _small(place: Place) -> Plan:
     """Two intervals only: each one takes seconds to compile."""
     plan = shrink(place.plan(), segments=3, segment_length=10, seeds=3)
-    return plan.select(name for name in plan.contenders if " k=" not in name or " k=4 " in name or " k=16 " in name)
+    kept = (None, Episodes(4), Episodes(16))  # None: the learner without a permanent part
+    return plan.select(
+        name for name, one in plan.contenders.items() if getattr(one.config, "consolidate_every", None) in kept
+    )
 
 
 PLACES = (

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,6 +72,15 @@ def test_every_transition_is_the_environments() -> None:
     assert set(lived.seeds[1:]) == {None}
     assert len(lived.seeds) == 1 + len(ends)
     assert all(one.closed for one in Script.made)
+
+
+def test_nothing_but_the_programs_of_a_life_is_compiled(caplog: pytest.LogCaptureFixture) -> None:
+    """One for the start, one for the life, one for its clocks: arithmetic between them is NumPy's, which compiles nothing."""
+    jax.clear_caches()
+    with jax.log_compiles():
+        quiet(remanence.DQN(hidden=(8,), batch=4, replay=20), Script, STEPS)
+    named = [found[1] for one in caplog.messages if (found := re.match(r"Compiling jit\((.+?)\) with", one))]
+    assert named == ["_init_rows", "_advance_rows", "<lambda>"]
 
 
 def test_actions_reach_the_environment() -> None:

@@ -83,7 +83,7 @@ def sequence(layers: Sequence[Layer], input: Shape) -> Network:
     shapes, summary = [tuple(input)], []
     for layer in layers:
         shape = layer.shape(shapes[-1])
-        weights = jax.eval_shape(lambda key, layer=layer, of=shapes[-1]: layer.init_weights(key, of), jax.random.key(0))
+        weights = jax.eval_shape(lambda layer=layer, of=shapes[-1]: layer.init_weights(jax.random.key(0), of))
         summary.append((layer.label, shape, sum(math.prod(leaf.shape) for leaf in jax.tree.leaves(weights))))
         shapes.append(shape)
 

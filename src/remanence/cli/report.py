@@ -38,27 +38,25 @@ class Report:
         from remanence.results.store import OWN
         from remanence.runs.provenance import Provenance
 
-        sections = []
+        shown = []  # arguments of `_section`
         for name in self.names or REGISTRY:
             experiment, found = self._named(name)
             of_user = experiment.by_worth([one for one in found if one.finished])
             if self.archive:
-                sections += [
-                    _section(experiment, name, [(one, experiment.provenance(one))], "archived")
-                    for one in experiment.archived()
+                shown += [
+                    (experiment, name, [(one, experiment.provenance(one))], "archived") for one in experiment.archived()
                 ]
             if of_user:
-                sections.append(_section(experiment, name, of_user, "your run" if self.archive else ""))
+                shown.append((experiment, name, of_user, "your run" if self.archive else ""))
         if not self.names:
-            sections += [
-                _section(experiment_of(runs[0]), OWN, [(one, Provenance()) for one in runs], "")
-                for runs in _own(self.out)
+            shown += [
+                (experiment_of(runs[0]), OWN, [(one, Provenance()) for one in runs], "") for runs in _own(self.out)
             ]
-        if not sections:
+        if not shown:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
-        report_path = write_report(sections, self.to)
-        shown = len({section.name for section in sections})
-        print_rich(f"{shown} experiments: open {report_path}")
+        report_path = write_report((_section(*one) for one in shown), self.to)
+        count = len({experiment.name for experiment, *_ in shown})
+        print_rich(f"{count} experiments: open {report_path}")
 
     def _named(self, name: str) -> tuple[Experiment, list[Results]]:
         """An experiment and its runs. Of a run's directory: the one that its data name, if it is registered."""

@@ -23,6 +23,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
 
+@jax.jit  # traced and lowered once per shape, not at every use; XLA inlines it
 def _threefry2x32(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
     """Hashes two words under a key of two words (Salmon et al., 2011), 20 rounds, unrolled."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(_PARITY))

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterator, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from remanence.agents.base import check_hypers
 from remanence.core.errors import UserError
 from remanence.core.prng import unwrap_keys, wrap_keys
 from remanence.core.tree_utils import named_leaves, tree_nbytes
-from remanence.engine import life as lives
 from remanence.engine.life import Life
 from remanence.worlds.base import HostedWorld
 
@@ -113,7 +110,7 @@ class Batch:
         assert self._carry is not None
         rounds = min(self._chunk, self.driver.rounds_per_break - self._rounds)
         began = time.monotonic()
-        self._carry = carry = self.driver.advance_rows(self._rows, self._carry, jnp.int32(rounds))
+        self._carry = carry = self.driver.advance_rows(self._rows, self._carry, np.int32(rounds))
         self._rounds += rounds
         in_use = self._lanes != EMPTY
         windows, steps, ended = map(np.asarray, self.driver.clocks(carry.life))
@@ -242,10 +239,6 @@ class Batch:
         """Hyper-parameters of each row; an empty row has those of lane 0."""
         return self.driver.shard(jax.tree.map(lambda leaf: leaf[np.maximum(self._lanes, 0)], self._hypers))
 
-    def _windows_done(self) -> np.ndarray:
-        assert self._carry is not None
-        return np.asarray(jax.vmap(partial(lives.windows, self.config))(self._carry.life))
-
     def _outcomes(self, rows: np.ndarray) -> dict[int, Outcome]:
         """The results of the lanes in these rows."""
         assert self._carry is not None
@@ -253,18 +246,18 @@ class Batch:
         dropped = jax.vmap(self.config.agent.samples_dropped, axis_size=len(self._lanes))(life.agent)
         agents = life.agent if self.keep_agents else None
         everything = Outcome(*jax.tree.map(np.array, (record, life.step, dropped, agents)))
-        windows = self._windows_done()
+        windows = np.asarray(self.driver.clocks(life)[0])
         for row in rows[windows[rows] < self.config.windows]:  # lanes that were stopped
             for leaf in jax.tree.leaves(everything.record):
                 leaf[row, windows[row] :] = np.nan
         outcomes = {
             int(self._lanes[row]): jax.tree.map(lambda leaf, row=row: leaf[row].copy(), everything) for row in rows
         }
-        for row in rows:
-            if (lane := int(self._lanes[row])) in self.keep_policies:
-                needed = self.config.agent.policy_state(life.agent)
-                policy = jax.tree.map(lambda leaf, row=row: np.array(leaf[row]), needed)
-                outcomes[lane] = outcomes[lane]._replace(policy=policy)
+        kept = [row for row in rows if self._lanes[row] in self.keep_policies]
+        needed = jax.tree.map(np.asarray, self.config.agent.policy_state(life.agent)) if kept else ()
+        for row in kept:
+            policy = jax.tree.map(lambda leaf, row=row: leaf[row].copy(), needed)
+            outcomes[int(self._lanes[row])] = outcomes[int(self._lanes[row])]._replace(policy=policy)
         if isinstance(self.config.world, HostedWorld):
             states = jax.tree.map(lambda leaf: np.asarray(leaf)[rows], life.world)
             for row, notes in zip(rows, self.config.world.notes(states), strict=True):

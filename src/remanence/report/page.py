@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,38 +74,45 @@ class Section:
         return slug(self.name)
 
 
-def write_report(sections: Sequence[Section], to: Path) -> Path:
-    """Writes `index.html` and a static copy of every figure; returns the page's path."""
+def write_report(sections: Iterable[Section], to: Path) -> Path:
+    """Writes `index.html` and a static copy of every figure; returns the page's path.
+
+    Static copies are drawn in threads of their own while the next sections are made: if `sections` is lazy, that overlaps too.
+    """
     to.mkdir(parents=True, exist_ok=True)
     remove_leftovers(to, min_age=SECONDS_TO_WRITE)
-    written, specs = [], {}
-    anchors = _unique([section.anchor for section in sections])
-    for section, anchor in zip(sections, anchors, strict=True):
-        pictures = []
-        for name, chart in section.charts.items():
-            stem = f"{anchor}-{name}"
-            specs[stem] = styled(marked(chart, section.changed)).to_dict(
-                validate=False
-            )  # checking every row takes most of the time
-            for suffix, content in _static(specs[stem]).items():
-                with replacing(to / f"{stem}.{suffix}") as partial:
-                    partial.write_bytes(content)
-            pictures.append(stem)
-        written.append(_section(section, anchor, pictures))
-    links = "".join(
-        f'<li><a href="#{anchor}">{html.escape(_title(one))}</a>{_changed(one)}</li>'
-        for one, anchor in zip(sections, anchors, strict=True)
-    )
+    links, written, specs, copies, used = [], [], {}, [], Counter()
+    pool = ThreadPoolExecutor()
+    try:
+        for section in sections:
+            used[section.anchor] += 1  # two runs of one experiment get two names
+            anchor = f"{section.anchor}-{count}" if (count := used[section.anchor]) > 1 else section.anchor
+            pictures = []
+            for name, chart in section.charts.items():
+                stem = f"{anchor}-{name}"
+                # checking every row would take most of the time
+                specs[stem] = styled(marked(chart, section.changed)).to_dict(validate=False)
+                copies.append(pool.submit(_write_static, specs[stem], to, stem))
+                pictures.append(stem)
+            written.append(_section(section, anchor, pictures))
+            links.append(f'<li><a href="#{anchor}">{html.escape(_title(section))}</a>{_changed(section)}</li>')
+        for copy in copies:
+            copy.result()  # raises what went wrong
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, the rest is not drawn
     path = to / "index.html"
     with replacing(path) as partial:
-        partial.write_text(_page(links, written, specs), encoding="utf-8")
+        partial.write_text(_page("".join(links), written, specs), encoding="utf-8")
     return path
 
 
-def _static(spec: dict[str, Any]) -> dict[str, bytes]:
-    """A figure as files, by suffix."""
+def _write_static(spec: dict[str, Any], to: Path, stem: str) -> None:
+    """Writes a figure as files in all static formats."""
     svg = vl_convert.vegalite_to_svg(spec)
-    return {"svg": svg.encode(), "png": vl_convert.svg_to_png(svg, ppi=144), "pdf": vl_convert.svg_to_pdf(svg)}
+    contents = svg.encode(), vl_convert.svg_to_png(svg, ppi=144), vl_convert.svg_to_pdf(svg)
+    for suffix, content in zip(STATIC, contents, strict=True):
+        with replacing(to / f"{stem}.{suffix}") as partial:
+            partial.write_bytes(content)
 
 
 def styled(chart: Any) -> Any:
@@ -131,12 +140,6 @@ def _title(section: Section) -> str:
 
 def _changed(section: Section) -> str:
     return f" <span class=changed>{html.escape(section.changed)}</span>" if section.changed else ""
-
-
-def _unique(anchors: Sequence[str]) -> list[str]:
-    """Two runs of one experiment get two names."""
-    counts = [anchors[:place].count(anchor) for place, anchor in enumerate(anchors)]
-    return [f"{anchor}-{count + 1}" if count else anchor for anchor, count in zip(anchors, counts, strict=True)]
 
 
 def _section(section: Section, anchor: str, pictures: list[str]) -> str:

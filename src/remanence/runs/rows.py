@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import polars as pl
 
 from remanence import __version__
-from remanence.agents.base import BuiltAgent, per_lane_fields
+from remanence.agents.base import Agent, BuiltAgent, per_lane_fields
 from remanence.core.types import Hypers
 from remanence.engine.lanes import Outcome
 from remanence.metrics import metric
@@ -28,7 +27,10 @@ AUC = "auc_"  # prefix of columns that hold areas under curves
 def tables(
     finished: Sequence[tuple[Lane, Outcome]], plan: Plan, auc_metrics: Sequence[str] | None
 ) -> dict[str, pl.DataFrame]:
-    """Tables of lanes, curves and maps. If `auc_metrics` is given, only the areas under these curves, as columns of `lanes`."""
+    """Tables of lanes, curves and maps, of lanes of one group.
+
+    If `auc_metrics` is given, only the areas under these curves, as columns of `lanes`.
+    """
     lanes, outcomes = [lane for lane, _ in finished], [outcome for _, outcome in finished]
     records = [outcome.record for outcome in outcomes]
     numbers = np.array([lane.number for lane in lanes], np.int32)
@@ -43,7 +45,8 @@ def tables(
     finite &= [all(possible(record["curves"][name], name, limit).all() for name in shown) for record in records]
     if any(outcome.notes is not None for outcome in outcomes):
         measured["failed"] = [failure_of(lane, outcome) for lane, outcome in finished]
-        finite &= [_sound(lane, outcome, plan) for lane, outcome in finished]
+        agent = lanes[0].config.build(plan.spec)  # lanes of a group differ in step sizes only
+        finite &= [_sound(outcome, plan, agent) for outcome in outcomes]
     rows = {"lanes": _lane_rows(lanes, _columns(lanes, plan), outcomes, numbers, measured, finite)}
     if auc_metrics is not None:
         return rows
@@ -67,14 +70,14 @@ def failure_of(lane: Lane, outcome: Outcome) -> str:
     return f"{failure.env} failed with seed {lane.seed} at step {failure.step}: {failure.what}" if failure else ""
 
 
-def _sound(lane: Lane, outcome: Outcome, plan: Plan) -> bool:
+def _sound(outcome: Outcome, plan: Plan, agent: Agent) -> bool:
     """Whether weights are finite, and values within what rewards allow, with room for those of a network that has learned
     nothing."""
     weights = [leaf for leaf in jax.tree.leaves(outcome.policy) if leaf.dtype.kind == "f"]
     if outcome.notes.failure or not all(np.isfinite(leaf).all() for leaf in weights):
         return False
     curves = outcome.record["curves"]
-    reward = float(lane.config.build(plan.spec).learned_reward(jnp.float32(outcome.notes.largest_reward)))
+    reward = float(agent.learned_reward(np.float32(outcome.notes.largest_reward)))  # type: ignore[arg-type]
     absurd = MARGIN * largest_value(reward, plan.world.discount, int(outcome.steps))
     return bool((curves["largest_value"] <= absurd + MARGIN * curves["largest_input"]).all())
 

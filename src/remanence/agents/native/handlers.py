@@ -37,7 +37,7 @@ from remanence.core.native.callframe import (
     results_of,
     word,
 )
-from remanence.core.native.compiling import handler, kernel
+from remanence.core.native.compiling import handler, inlined, kernel
 
 # The plan of a call: what is fixed when the program is compiled. After these come the inputs and the units of each layer.
 (
@@ -76,6 +76,12 @@ SIZES = IMAGE + 5
     A_NEXT_CACHED,
     A_NETWORKS,
 ) = range(14)
+
+
+@kernel
+def _plan(buffer):
+    """The plan of a call, as wide numbers: kernels are then compiled for one kind of number only."""
+    return ints(data(buffer), elements(buffer, 0)).astype(I8)
 
 
 @kernel
@@ -171,7 +177,7 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, share, 
         error[s] = F4(-2) * (target - permanent_q - values[s * ld + a]) / F4(batch) if valid[s] else F4(0)
 
 
-@kernel
+@inlined
 def _step_lane(frame, lane, lanes, plan, net, other):
     """One update of one lane."""
     batch, inputs, last = plan[BATCH], net[0, INPUTS], net.shape[0] - 1
@@ -205,13 +211,12 @@ def _copy_network(frame, to, layers, lane, lanes):
         copy(_of_lane(result(frame, to + i), lane, lanes, 4), _of_lane(result(frame, i), lane, lanes, 4), size)
 
 
-@kernel
+@inlined
 def _step(frame):
     """Results: the network, its optimizer state, the target network if there is one, scratch memory. All but the last in place."""
-    fixed = data(argument(frame, A_PLAN))
-    layers, batch = ints(fixed, SIZES)[LAYERS], ints(fixed, SIZES)[BATCH]
-    plan = ints(fixed, SIZES + layers + 1)
-    lanes = elements(argument(frame, A_AGES), 0) // batch
+    plan = _plan(argument(frame, A_PLAN))
+    layers = plan[LAYERS]
+    lanes = elements(argument(frame, A_AGES), 0) // plan[BATCH]
     adam, copies = plan[OPTIMIZER] == ADAM, plan[HAS_TARGET] and not plan[CONSOLIDATES]
     results, leaves = results_of(frame), (6 if adam else 2) * layers
     net, other = np.empty((layers, COLUMNS), I8), np.empty((layers, COLUMNS), I8)
@@ -257,26 +262,24 @@ def _part(buffer, out, axes, t, size):
     return data(buffer) + index * elements(buffer, axes) * size
 
 
-@kernel
+@inlined
 def _values(frame):
     """Arguments: plan, inputs [n, bits] as bytes, the network. Results: values [n, outputs], scratch memory."""
-    fixed, source, out = argument(frame, 0), argument(frame, 1), result(frame, 0)
+    plan, source, out = _plan(argument(frame, A_PLAN)), argument(frame, 1), result(frame, 0)
     axes = rank(out) - 2
-    numbers = ints(data(fixed), SIZES)
-    layers, image = numbers[LAYERS], numbers[IMAGE:SIZES]
-    sizes = ints(data(fixed), SIZES + layers + 1)
+    layers, image = plan[LAYERS], plan[IMAGE:SIZES]
     net = np.empty((layers, COLUMNS), I8)
     rows, bits, outputs = dim(source, axes), dim(source, axes + 1), dim(out, axes + 1)
     parts = elements(out, 0) // (rows * outputs)
     stack = np.empty(1, I8)
     for t in range(parts):
         for n in range(layers):
-            net[n, INPUTS], net[n, UNITS] = sizes[SIZES + n], sizes[SIZES + n + 1]
+            net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
             net[n, WEIGHTS] = _part(argument(frame, 2 + 2 * n), out, axes, t, 4)
             net[n, BIAS] = _part(argument(frame, 3 + 2 * n), out, axes, t, 4)
         first = _part(source, out, axes, t, 1)
         stack[0] = data(result(frame, 1))
-        block = min(rows, numbers[BATCH])
+        block = min(rows, plan[BATCH])
         idx, counts = take(stack, 4 * block * bits), ints(take(stack, 4 * block), block)
         acts = _activations(net, block, stack)
         for start in range(0, rows, block):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from remanence.core import hostcall
 from remanence.core.native.addresses import ints, longs
-from remanence.core.native.compiling import kernel
+from remanence.core.native.compiling import inlined, kernel
 
 _EXTENSION, _INTERFACE = hostcall.Offsets.EXTENSION, hostcall.Offsets.INTERFACE
 _ARGUMENTS, _RESULTS = hostcall.Offsets.ARGUMENTS, hostcall.Offsets.RESULTS
@@ -45,13 +45,13 @@ def results_of(frame):
     return word(frame + _RESULTS)
 
 
-@kernel
+@inlined
 def argument(frame, i):
     """The address of a buffer."""
     return word(arguments_of(frame) + 8 * i)
 
 
-@kernel
+@inlined
 def result(frame, i):
     return word(results_of(frame) + 8 * i)
 

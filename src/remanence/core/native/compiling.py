@@ -82,6 +82,11 @@ def kernel(function: Callable) -> Any:
         return numba.njit(cache=can_cache, nogil=True, fastmath=FAST, error_model="numpy")(function)
 
 
+def inlined(function: Callable) -> Any:
+    """A part of the kernels that call it, not compiled by itself: for one-liners, and for what is called from one place."""
+    return numba.njit(inline="always")(function)
+
+
 def handler(function: Callable) -> Any:
     """A function that XLA calls with the address of a call frame; compiled at once."""
     with _cached() as can_cache:

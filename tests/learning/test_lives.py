@@ -245,6 +245,20 @@ def test_chunks_do_not_matter(rounds_per_chunk: int) -> None:
     assert same(whole.agents[1], cut.agents[1])
 
 
+def test_no_lane_waits_longer_than_a_chunk() -> None:
+    """A lane with short episodes consolidates at the end of a chunk, also if slower ones are not due yet."""
+    program = driver(pt(consolidate_every=Episodes(1)), boundaries_known=False, round_steps=8)
+    rows = program.mesh.size * 4
+    hypers = jax.tree.map(lambda leaf: jnp.full(rows, leaf, jnp.float32), RATES[0])
+    carry = program.init_rows(hypers, jnp.arange(rows, dtype=jnp.uint32))
+    ahead = []
+    for _ in range(6):
+        carry = program.advance_rows(hypers, carry, np.int32(1))
+        assert not carry.life.waiting.any()
+        ahead.append(int(carry.life.consolidations.max() - carry.life.consolidations.min()))
+    assert max(ahead) > 1  # so the fastest did not wait for the slowest
+
+
 @pytest.mark.parametrize(("round_steps", "first"), [(8, 512), (200, 400), (800, 800)])
 def test_the_first_call_is_short_however_long_rounds_are(round_steps: int, first: int) -> None:
     """A step of a deep agent may take milliseconds: progress is shown, and a signal obeyed, between two calls."""

@@ -123,7 +123,7 @@ def _init_rows(config: LifeConfig, hypers: Any, seeds: Array) -> Carry:
 
 
 def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carry, rounds: Array) -> Carry:
-    """Up to `rounds` rounds for the lanes of one device, consolidating whenever all of them wait."""
+    """Up to `rounds` rounds for the lanes of one device, consolidating whenever all of them wait, and after the last round."""
 
     def every_lane(function: Callable, *arguments: Any) -> Any:
         return jax.vmap(partial(function, config), axis_name=LANES)(*arguments)
@@ -155,6 +155,9 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
         """Whether every lane that is not done waits to consolidate; also true when all are done."""
         return jnp.all(life.waiting | every_lane(lives.is_done, life))
 
+    def some_wait(life: Life) -> Array:
+        return jnp.any(life.waiting & ~every_lane(lives.is_done, life))
+
     def consolidate_waiting(life: Life) -> Life:
         return every_lane(lives.consolidate, hypers, life)
 
@@ -166,8 +169,9 @@ def _advance_rows(config: LifeConfig, round_steps: int, hypers: Any, carry: Carr
         )
         if config.consolidate_every is None:
             return carry, played
-        # When rounds run out first, no lane consolidates: results must not depend on how a run is split into chunks.
-        life = jax.lax.cond(all_wait(carry.life), consolidate_waiting, lambda life: life, carry.life)
+        # Lanes that wait also consolidate when the rounds run out: they do not wait longer than a chunk takes for slower ones. When
+        # a lane consolidates does not change its results, so neither does the way in which a run is split into chunks.
+        life = jax.lax.cond(some_wait(carry.life), consolidate_waiting, lambda life: life, carry.life)
         return carry._replace(life=life), played
 
     def more_to_play(state: tuple[Carry, Array]) -> Array:

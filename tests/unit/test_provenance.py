@@ -106,6 +106,21 @@ def test_cells_of_an_agent_are_no_other_agents() -> None:
     assert diameter.provenance(fewer).text == "changed run: only TD"
 
 
+def test_a_run_without_our_control_is_full() -> None:
+    """The paper has no controls, and its claims are not about them. Any other agent that is missing counts."""
+    control = get("figure3/tabular")
+    plan = control.plan("paper")
+    without = control.provenance(run_of(plan.select(["Q", "Q-reset", "PT-Q"]), name="figure3/tabular"))
+    assert without.full
+    assert without.options == ("--seeds", "30", "--contenders", "Q", "Q-reset", "PT-Q")
+    names = ["Q", "PT-Q"]
+    assert control.provenance(run_of(plan.select(names), name="figure3/tabular")).changed == ("only Q, PT-Q",)
+    names = ["Q", "PT-Q", "PT-Q without consolidation"]
+    assert control.provenance(run_of(plan.select(names), name="figure3/tabular")).changed == (
+        f"only {', '.join(names)}",
+    )
+
+
 def test_another_grid_of_a_sweep_is_shown() -> None:
     sensitivity = get("appendix/sensitivity-tabular")
     grid = {name: {key: list(values) for key, values in one.search.items()} for name, one in PAPER.contenders.items()}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from remanence.core.describe import KIND, typed
+from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.store import Results
 from remanence.runs.describe import describe_agent
 from remanence.runs.plan import Plan
@@ -71,8 +72,9 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
         elif found > wanted:
             changed.append(f"{found:,} {what} instead of {wanted:,}")
     agents = list(dict.fromkeys(_agent(name, plan) for name in asked["contenders"]))
-    if set(agents) != set(plan.contenders):
-        changed.append(f"only {', '.join(agents)}" if set(agents) < set(plan.contenders) else "other agents")
+    if differing := set(agents) ^ set(plan.contenders):
+        if not all(name.endswith(CONTROL_SUFFIX) for name in differing):  # controls of ours have no part in the paper's claims
+            changed.append(f"only {', '.join(agents)}" if set(agents) < set(plan.contenders) else "other agents")
         options += ["--contenders", *map(shlex.quote, agents)]
     if fields := list(_changed_fields(asked, plan)):
         changed += fields

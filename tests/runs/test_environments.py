@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 import subprocess
 import sys
 import textwrap
@@ -407,3 +408,16 @@ def test_a_fork_is_told_that_it_cannot_work() -> None:
 
 def test_everything_is_registered() -> None:
     assert len(IDS) == len(remanence.gym.WORLDS) + len(remanence.gym.GAMES) + len(STREAMS)
+
+
+def test_environments_that_use_jax_run_in_all_lanes_at_once() -> None:
+    """Every device waits in Python for a program that jax runs there: it needs threads of its own."""
+    program = """
+        import remanence
+        found = remanence.live("Random", "remanence/MinAtarBreakout-v0", 40, seeds=4, progress=False)
+        print(len(found.sound_seeds("Random")))
+    """
+    own = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=own)
+    assert done.stdout.split() == ["4"]

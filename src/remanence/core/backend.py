@@ -1,8 +1,10 @@
-"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels.
+"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels, threads to spare.
 
 Lanes are sharded over host devices, so each core runs its own lanes. Multi-threaded kernels would compete for the cores
-(measured: more than twice as slow on a busy machine). Both options must be set before jax starts its backend; options set
-by the user are not overridden, and accelerators are not affected. Compiled programs are cached on disk: a resumed run, or a
+(measured: more than twice as slow on a busy machine). A device waits while it calls Python, and the Python function may run a
+jax program of its own (an environment that uses jax): XLA has two threads per device, so that one is free for it; with one, both
+wait forever. These options must be set before jax starts its backend; options set by the user are not overridden, and
+accelerators are not affected. Compiled programs are cached on disk: a resumed run, or a
 group in another process, need not compile again.
 """
 
@@ -16,6 +18,7 @@ import importlib.util
 import multiprocessing
 import os
 import platform
+import re
 import resource
 import stat
 import sys
@@ -128,8 +131,15 @@ def use_cores(count: int) -> None:
         jax.config.update("jax_num_cpu_devices", count)
 
 
+def _devices_by_user() -> int:
+    """How many host devices the environment variables of jax ask for; 0 if they do not say."""
+    asked = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
+    number = os.environ.get("JAX_NUM_CPU_DEVICES") or (asked.group(1) if asked else "")
+    return int(number) if number.isdigit() else 0
+
+
 def prepare() -> None:
-    """Sets the two options above and the compilation cache, unless the user has set them: at once, or when jax is imported.
+    """Sets the options above and the compilation cache, unless the user has set them: at once, or when jax is imported.
 
     Importing jax takes a second, and not every command needs it. May be called twice.
     """
@@ -137,6 +147,8 @@ def prepare() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_SINGLE_THREAD}".strip()
+    if not {"PJRT_NPROC", "NPROC"} & os.environ.keys():
+        os.environ["PJRT_NPROC"] = str(2 * max(cores(), _devices_by_user()))
     if "jax" in sys.modules:
         _configure()
     elif not any(isinstance(finder, _WhenJaxIsImported) for finder in sys.meta_path):
@@ -174,10 +186,7 @@ def _configure() -> None:
         compiled = _compiled_programs()
         if compiled is not None:
             jax.config.update("jax_compilation_cache_dir", str(compiled))
-    chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in os.environ.get(
-        "XLA_FLAGS", ""
-    )
-    if chosen_by_user or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
+    if _devices_by_user() or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
         return
     # No effect if the caller's jax code has started the backend: lanes then share the existing devices.
     with contextlib.suppress(RuntimeError):

@@ -32,6 +32,15 @@ def test_a_gain_is_split_by_the_control() -> None:
     assert one.to_json()["total"][0] == pytest.approx(0.5)
 
 
+def test_a_variant_without_a_control_of_its_own_has_that_of_its_form() -> None:
+    means = {"Q": 1.0, "PT-Q": 1.5, "PT-Q by shares": 2.0, "PT-Q" + CONTROL_SUFFIX: 1.2}
+    found = gains(run("discounted_return", **means), "discounted_return")
+    assert {one.agent: one.remembering.mean for one in found} == {
+        "PT-Q": pytest.approx(0.3),
+        "PT-Q by shares": pytest.approx(0.8),
+    }
+
+
 def test_of_an_error_a_gain_is_what_it_falls_by() -> None:
     means = {"TD": 1.0, "PT-TD": 0.5, "PT-TD" + CONTROL_SUFFIX: 0.8}
     (one,) = gains(run("rmsve_current", **means), "rmsve_current")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from conftest import key_stub, transition
 from remanence.agents import Agent
+from remanence.agents.absorption import BATCHES_PER_ROUND, until_absorbed
 from remanence.agents.base import hypers_of, program_of
 from remanence.agents.behaviour import epsilon_greedy, uniform
 from remanence.agents.configs import KINDS, PTDQN, PTQ, PTTD
@@ -161,7 +162,6 @@ def test_without_a_half_life_defaults_are_the_papers() -> None:
             "consolidate_every must be",
         ),
         (lambda: PTDQN(absorb=0.5), "absorb at most 0.25"),
-        (lambda: PTDQN(absorb=0.1, decay_output=False), "give decay_output=True"),
         (lambda: PTDQN(absorb=0.1, in_order=True), "drawn at random"),
     ],
 )
@@ -272,6 +272,56 @@ def test_a_network_absorbs_the_share_that_it_is_told(options: dict[str, Any]) ->
     jump = new_permanent + new_transient - permanent - transient
     expected = np.sqrt(np.mean(((config.absorb - 0.25) * transient) ** 2))  # type: ignore[operator]
     assert np.sqrt(np.mean(jump**2)) < expected + 0.1 * np.sqrt(np.mean(transient**2))
+
+
+def fitted(lr: float, helps_below: float, rounds: int) -> tuple[float, float]:
+    """What is absorbed of the share 1, where rounds help whose step size is below a limit, and the step size for next time."""
+
+    def step(i: jax.Array, network: jax.Array, ready: jax.Array, lr: jax.Array) -> jax.Array:
+        del i
+        return network + jnp.where(ready, jnp.where(lr < helps_below, lr, -lr), 0.0) / BATCHES_PER_ROUND
+
+    def measure(network: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return network, jnp.abs(1 - network)
+
+    def lane(lr: jax.Array) -> tuple[jax.Array, jax.Array]:
+        return until_absorbed(jnp.float32(0), lr, jnp.float32(0.01), jnp.int32(rounds), step, measure, True)
+
+    absorbed, found = jax.vmap(lane, axis_name=LANES)(jnp.asarray([lr], jnp.float32))
+    return float(absorbed[0]), float(found[0])
+
+
+def test_the_next_fit_begins_with_the_largest_step_size_that_helped() -> None:
+    absorbed, found = fitted(0.01, helps_below=0.1, rounds=200)
+    assert absorbed == pytest.approx(1, abs=0.05)
+    assert found == pytest.approx(0.08)
+
+
+def test_a_fit_that_never_came_closer_does_not_end_the_search_for_a_step_size() -> None:
+    absorbed, found = fitted(0.01, helps_below=0.0, rounds=3)
+    assert (absorbed, found) == (0, pytest.approx(0.01 / 4**3))  # the next one goes on from here
+    absorbed, found = fitted(found, helps_below=0.0, rounds=200)
+    assert (absorbed, found) == (0, pytest.approx(0.01))  # and begins again, where it would end at 0
+    absorbed, _ = fitted(found, helps_below=0.1, rounds=200)
+    assert absorbed == pytest.approx(1, abs=0.05)
+
+
+def test_a_network_absorbs_what_is_the_opposite_of_before() -> None:
+    """As if tasks were opposite: a consolidation begins without momentum from the last one."""
+    config = PTDQN(
+        **SMALL, decay=0.75, absorb=0.2, consolidate_every=400, permanent_optimizer="adam", permanent_lr=1e-3
+    )
+    agent, hypers, state = lived(config, [1, 2])
+    *hidden, last = state.transient
+    assert state.permanent_opt_state == ()
+    for sign in (1, -1, -1, 1):
+        opposite = jax.tree.map(lambda weights, sign=sign: sign * weights, last)
+        state = state._replace(transient=[*hidden, opposite])
+        after = consolidated(agent, hypers, state)
+        (permanent, transient), (new_permanent, _) = (parts_on_visits(agent, one, state) for one in (state, after))
+        shares = ((new_permanent - permanent) * transient).sum(axis=1) / (transient**2).sum(axis=1)
+        np.testing.assert_allclose(shares, 0.2, rtol=0.1)
+        state = after
 
 
 def test_a_share_is_absorbed_for_actions_that_were_not_taken_too() -> None:

@@ -12,7 +12,7 @@ import pytest
 from made_up import scattered, with_curves
 from remanence.experiments import REGISTRY
 from remanence.report.panels.gains import gains_chart
-from remanence.results.gains import CONTROL_SUFFIX
+from remanence.results.gains import CONTROL_SUFFIX, control_of
 from remanence.runs.describe import describe
 
 NAMES = [name for name in REGISTRY if name.startswith("study/permanent/")]
@@ -29,7 +29,7 @@ def test_the_study_has_five_worlds() -> None:
 def test_a_control_is_its_agent_without_consolidation(name: str, preset: str) -> None:
     """It may differ in fields that were tuned, and in nothing else."""
     contenders = REGISTRY[name].plan(preset).contenders
-    agents = [one for one in contenders if one.startswith("PT-") and not one.endswith(CONTROL_SUFFIX)]
+    agents = [one for one in contenders if one + CONTROL_SUFFIX in contenders]
     assert agents
     for one in agents:
         agent, control = contenders[one], contenders[one + CONTROL_SUFFIX]
@@ -39,6 +39,16 @@ def test_a_control_is_its_agent_without_consolidation(name: str, preset: str) ->
         assert set(control.search) == set(agent.search) - {idle}
         same = {field: getattr(agent.config, field) for field in agent.search}
         assert dataclasses.replace(config, **same) == agent.config
+
+
+@pytest.mark.parametrize("name", ["study/permanent/jellybean", "study/permanent/minatar"])
+def test_forms_that_share_a_control_forget_in_the_same_way(name: str) -> None:
+    contenders = REGISTRY[name].plan("full").contenders
+    paper, ours = (contenders[one].config for one in ("PT-DQN", "PT-DQN by shares"))
+    assert {control_of(one, contenders) for one in ("PT-DQN", "PT-DQN by shares")} == {"PT-DQN" + CONTROL_SUFFIX}
+    remembering = ("absorb", "permanent_lr", "permanent_optimizer", "in_order", "max_batches")
+    same = {field: getattr(paper, field) for field in remembering}
+    assert dataclasses.replace(ours, **same) == paper  # type: ignore[type-var]
 
 
 @pytest.mark.parametrize(("name", "preset"), PLANS)

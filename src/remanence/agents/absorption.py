@@ -4,6 +4,9 @@ The target is V^P_old + a V^T. How far a step of a given size moves V^P depends 
 the step size is found on the way: it doubles after every round of batches that brought V^P closer to the target on a sample of the
 visited states, and a round that did not is undone and its step size divided by four. So the share needs no step size to be tuned,
 and V^P never ends farther from its target than it was.
+
+Every consolidation has a target of its own, so the optimizer starts afresh: momentum towards the target before it would lead every
+round away from this one. The next consolidation begins with the largest step size that helped in this one.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ BATCHES_PER_ROUND = 8
 PASSES = 4  # the most batches, in passes over the visits, if their number is not given
 TOLERANCE = 0.05  # of the share
 FASTER, SLOWER = 2.0, 0.25
+SMALLEST = 1e-6  # of the first step size: if none helped down to here, the search begins again
 
 
 class Fit(NamedTuple):
@@ -37,6 +41,7 @@ class Fit(NamedTuple):
     network: Any  # weights, optimizer state
     lr: Array  # []
     error: Array  # [] root mean squared distance from the target, relative to where it began
+    helped: Array  # [] the largest step size that brought it closer; 0: none yet
     left: Array  # [] rounds
     round: Array  # []
 
@@ -44,14 +49,17 @@ class Fit(NamedTuple):
 def until_absorbed(
     network: Any,
     lr: Array,
+    first_lr: Array,
     rounds: Array,
     step: Callable[[Array, Any, Array, Array], Any],
     measure: Callable[[Any], tuple[Array, Array]],
     active: Array | bool,
 ) -> tuple[Any, Array]:
-    """The network after at most `rounds` [] rounds, and the step size that it found.
+    """The network after at most `rounds` [] rounds, and the step size to begin with next time.
 
     Args:
+        lr: the step size of the first round.
+        first_lr: where the search for it begins again.
         step: (number of the batch, network, whether to learn, lr) -> network.
         measure: network -> what it has absorbed, relative to the share; its distance from the target, relative to the share.
     """
@@ -70,13 +78,15 @@ def until_absorbed(
             tree_where(closer, moved, fit.network),
             jnp.where(ready, jnp.where(closer, FASTER, SLOWER), 1.0) * fit.lr,
             jnp.where(closer, error, fit.error),
+            jnp.where(closer, jnp.maximum(fit.lr, fit.helped), fit.helped),
             jnp.where(done, 0, fit.left - ready),
             fit.round + 1,
         )
 
-    start = Fit(network, lr, jnp.float32(1), rounds, jnp.int32(0))
+    start = Fit(network, lr, jnp.float32(1), jnp.float32(0), rounds, jnp.int32(0))
     fit = jax.lax.while_loop(lambda fit: max_over_lanes(fit.left, active) > 0, one_round, start)
-    return fit.network, fit.lr
+    still_searching = jnp.where(fit.lr > SMALLEST * first_lr, fit.lr, first_lr)
+    return fit.network, jnp.where(fit.helped > 0, fit.helped, still_searching)
 
 
 def absorb_share(learner: DeepLearner, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
@@ -108,9 +118,10 @@ def absorb_share(learner: DeepLearner, state: DeepState, hypers: Hypers, key: Ke
         batches = jnp.full_like(batches, options.max_batches)
     rounds = jnp.maximum(batches, options.min_batches) // BATCHES_PER_ROUND
     rounds = jnp.where((size > 0) & (held >= options.batch), jnp.maximum(rounds, 1), 0)
-    network = state.permanent, state.permanent_opt_state
-    (permanent, opt_state), lr = until_absorbed(network, state.absorb_lr, rounds, step, measure, active)
-    return state._replace(permanent=permanent, permanent_opt_state=opt_state, absorb_lr=lr)
+    network = state.permanent, learner.permanent_optimizer.init(state.permanent)
+    first_lr = jnp.asarray(hypers.permanent_lr, jnp.float32)
+    (permanent, _), lr = until_absorbed(network, state.absorb_lr, first_lr, rounds, step, measure, active)
+    return state._replace(permanent=permanent, absorb_lr=lr)
 
 
 def visits_of_replay(learner: DeepLearner, replay: Ring, key: Key) -> Ring:

@@ -287,8 +287,8 @@ class PTDQN(Deep):
     By default 5 000 steps, and with a half-life an eighth of it, or more where that would cost much"""
     permanent_optimizer: Optimizer = "sgd"
     decay_output: bool | None = None
-    """whether V^T itself is multiplied by λ, by its last layer, in the target network too; else all weights are (paper). None: with
-    `absorb`"""
+    """whether V^T itself is multiplied by λ, by its last layer, in the target network too; else all weights are (paper), and less
+    of V^T is left: about λ to the number of layers. None: with `absorb`"""
     reinit: bool | None = None
     """whether the transient weights are reinitialised at a consolidation instead of decayed; None: if `decay` is 0, as weights that
     are all zero never learn again, and not with `decay_output`. A shared trunk is kept"""
@@ -326,10 +326,6 @@ class PTDQN(Deep):
                 object.__setattr__(self, name, value)
         if absorbs and self.in_order:
             raise UserError("absorb takes as many batches as it needs: they are drawn at random, give in_order=False")
-        if absorbs and not (self.decay_output or self.reinit):
-            raise UserError(
-                "with absorb, what is left of V^T must be known: give decay_output=True, which multiplies V^T by λ exactly"
-            )
         if self.decay == 0 and not (self.reinit or self.decay_output):
             raise UserError(
                 "with decay=0, all transient weights become zero and never learn again: give reinit=True as well"

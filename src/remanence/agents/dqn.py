@@ -76,7 +76,7 @@ class DeepState(NamedTuple):
     transient: Any  # w^T, weights of V^T, trained at every step
     target: Any  # w^T_target, an older copy of w^T; () if there is no target network
     opt_state: Any  # of the transient part's optimizer
-    permanent_opt_state: Any
+    permanent_opt_state: Any  # () where a share is absorbed: every consolidation has an optimizer of its own
     replay: Ring  # B
     visited: Any  # D: a ring, or () without a permanent part
     recent: Array  # [frames − 1, *frame] the previous frames of the episode; zero before its start
@@ -162,7 +162,7 @@ class DeepLearner:
             transient,  # line 2
             transient if self.training.target_every else (),  # line 3
             self.optimizer.init(transient),
-            self.permanent_optimizer.init(permanent),
+            () if self.absorbs else self.permanent_optimizer.init(permanent),
             self.replay.begin(),  # line 1
             self.visits.begin() if self.parts.has_permanent and not self.absorbs else (),  # line 1
             self.frames.begin(),

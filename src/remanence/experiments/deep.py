@@ -133,13 +133,6 @@ class Continual:
         }
         return Contender(config, search or usual)
 
-    def by_shares(
-        self, chosen: Mapping[str, float], search: Mapping[str, tuple[float, ...]], width: float = 0.5
-    ) -> Contender:
-        """PT-DQN whose permanent network absorbs a stated share of the transient one (not in the paper)."""
-        first = {"permanent_lr": 1e-3, "permanent_optimizer": "adam", "consolidate_every": self.consolidate_every}
-        return Contender(PTDQN(**{"layers": self.layers(width), **self.shared, **first, **chosen}), search)
-
 
 Field = Callable[[Continual], dict[str, Contender]]  # chooses the contenders
 

@@ -165,21 +165,25 @@ def _rooms() -> Plan:
     return replace(plan, contenders={"DQN": plan.contenders["DQN"], **both_forms(paper, shares)})
 
 
-# The worlds of Figure 5. Our form keeps as much of V^T as the paper's does there: λ to the number of layers.
+# The worlds of Figure 5. Both forms forget in the same way, by all weights, so they share a control.
 
 
-def _of_figure5(published: Mapping[str, float], plain: float, layers: int, make: Continual) -> dict[str, Contender]:
+def _of_figure5(published: Mapping[str, float], plain: float, make: Continual) -> dict[str, Contender]:
     paper = make.permanent_transient(published)
-    kept = round(published["decay"] ** layers, 2)
-    shares = make.by_shares(
-        {"transient_lr": published["transient_lr"], "decay": kept, "absorb": 0.05},
-        {"absorb": (0.2, 0.05, 0.0125), "transient_lr": make.transient_search, "decay": (kept, 0.8)},
+    shares = {"absorb": 0.05, "decay_output": False, "permanent_lr": 1e-3, "permanent_optimizer": "adam"}
+    ours = Contender(
+        with_fields(paper.config, max_batches=None, in_order=None, **shares),
+        {"absorb": (0.2, 0.05, 0.0125), "transient_lr": make.transient_search, "decay": (0.55, 0.75)},
     )
-    return {"DQN": make.plain(plain), **both_forms(paper, shares)}
+    return {
+        "DQN": make.plain(plain),
+        **with_control(paper.config.name, paper, "permanent_lr"),
+        paper.config.name + BY_SHARES: ours,
+    }
 
 
-JELLYBEAN = partial(_of_figure5, figure5_jellybean.CHOSEN, 1e-4, 4)
-MINATAR = partial(_of_figure5, figure5_minatar.CHOSEN, 1e-5, 3)
+JELLYBEAN = partial(_of_figure5, figure5_jellybean.CHOSEN, 1e-4)
+MINATAR = partial(_of_figure5, figure5_minatar.CHOSEN, 1e-5)
 
 
 def _jellybean() -> Plan:

@@ -7,7 +7,7 @@ The control is PT whose V^P never changes: nothing is consolidated, V^T only dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -43,8 +43,8 @@ def gains(results: Results, metric: str) -> list[Gain]:
     """One for each PT agent whose control and learner ran too, with at least one seed in which none of the three diverged."""
     found = []
     for agent in results.contenders:
-        names = (agent, agent + CONTROL_SUFFIX, learner_of(agent))
-        if not set(names) <= set(results.contenders):
+        names = (agent, control_of(agent, results.contenders), learner_of(agent))
+        if agent.endswith(CONTROL_SUFFIX) or not set(names) <= set(results.contenders):
             continue
         ours, control, plain = _shared(results, names, metric)
         if ours.size:
@@ -52,6 +52,12 @@ def gains(results: Results, metric: str) -> list[Gain]:
             parts = (paired_difference(left, right) for left, right in pairs)
             found.append(Gain(agent, names[2], metric, len(ours), *parts))
     return found
+
+
+def control_of(agent: str, contenders: Collection[str]) -> str:
+    """The control of an agent: its own, or that of the form it varies, if both forget in the same way and so share it."""
+    own = agent + CONTROL_SUFFIX
+    return own if own in contenders else agent.split(" ")[0] + CONTROL_SUFFIX
 
 
 def learner_of(agent: str) -> str:

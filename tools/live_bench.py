@@ -5,9 +5,9 @@
     drifting     actions are replaced by random ones more and more often, up to 30 % of them
 
 Each cell (environment, stream, agent) is written to a file as it finishes, with one row per seed; the same command runs only cells
-that are not there yet. `--table` prints what is there as Markdown: mean reward per step; differences from DQN, paired over seeds,
-with Student's 90 % intervals, and verdicts after Holm's correction over all of them; the largest value relative to what rewards
-allow.
+that are not there yet. `--table` prints what is there as Markdown: reward per step, or the return of episodes where every step has
+the same reward; differences from DQN, paired over seeds, with Student's 90 % intervals, and verdicts after Holm's correction over
+all of them; the largest value relative to what rewards allow.
 """
 
 from __future__ import annotations
@@ -70,11 +70,12 @@ class Case:
     steps: int
     fields: dict[str, Any]
     """of all agents"""
+    metric: str = "reward_rate"
 
 
 CASES = {
-    "CartPole": Case(lambda: gymnasium.make("CartPole-v1"), 24_000, {}),
-    "Acrobot": Case(lambda: gymnasium.make("Acrobot-v1"), 24_000, {}),
+    "CartPole": Case(lambda: gymnasium.make("CartPole-v1"), 24_000, {}, "return"),
+    "Acrobot": Case(lambda: gymnasium.make("Acrobot-v1"), 24_000, {}, "return"),
     "FrozenLake": Case(lambda: gymnasium.make("FrozenLake-v1", is_slippery=False), 24_000, {}),
     "MiniGrid": Case(_minigrid, 12_000, {"scale": 10.0}),
     "Breakout": Case(lambda: gymnasium.make("remanence/MinAtarBreakout-v0"), 12_000, {}),
@@ -181,26 +182,30 @@ def table(rows: pl.DataFrame) -> str:
     said = {REPRODUCED: "better", NOT_REPRODUCED: "worse"}
     verdict = {keys: said.get(one.verdict, one.verdict) for keys, one in zip(names, verdicts, strict=True)}
     lines = [
-        "| environment | stream | agent | reward per step | gain over DQN | verdict | largest value |",
+        "| environment | stream | agent | reward per step, or return | gain over DQN | verdict | largest value |",
         "|---|---|---|---|---|---|---|",
     ]
     for keys, part in cells.items():
-        mean, low, high = student_interval(part["reward_rate"].to_numpy())
+        mean, low, high = student_interval(part[_metric(part)].to_numpy())
         gain = ""
         if keys in verdict:
-            gain = "{:+.4f} [{:+.4f}, {:+.4f}]".format(*student_interval(compared[keys]))
+            gain = "{:+.4g} [{:+.4g}, {:+.4g}]".format(*student_interval(compared[keys]))
         ratio = part["value_ratio"].to_numpy()
         lines.append(
-            f"| {' | '.join(map(str, keys))} | {mean:.4f} ± {(high - low) / 2:.4f} | {gain} | {verdict.get(keys, '')} | "
+            f"| {' | '.join(map(str, keys))} | {mean:.4g} ± {(high - low) / 2:.2g} | {gain} | {verdict.get(keys, '')} | "
             f"{ratio.mean():.2f} (most {ratio.max():.2f}) |"
         )
     return "\n".join(lines)
 
 
 def _gain(part: pl.DataFrame, plain: pl.DataFrame) -> np.ndarray:
-    """Reward per step more than DQN's, for the seeds that both have."""
-    both = part.join(plain, on="seed", suffix="_plain")
-    return both["reward_rate"].to_numpy() - both["reward_rate_plain"].to_numpy()
+    """What it has more than DQN, in the seeds that both have."""
+    both, metric = part.join(plain, on="seed", suffix="_plain"), _metric(part)
+    return both[metric].to_numpy() - both[f"{metric}_plain"].to_numpy()
+
+
+def _metric(part: pl.DataFrame) -> str:
+    return CASES[part["environment"][0]].metric
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels, threads to spare.
+"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels, a thread to spare.
 
 Lanes are sharded over host devices, so each core runs its own lanes. Multi-threaded kernels would compete for the cores
 (measured: more than twice as slow on a busy machine). A device waits while it calls Python, and the Python function may run a
-jax program of its own (an environment that uses jax): XLA has two threads per device, so that one is free for it; with one, both
-wait forever. These options must be set before jax starts its backend; options set by the user are not overridden, and
+jax program of its own (an environment that uses jax): XLA has one thread more than devices, or all of them would wait forever.
+These options must be set before jax starts its backend; options set by the user are not overridden, and
 accelerators are not affected. Compiled programs are cached on disk: a resumed run, or a
 group in another process, need not compile again.
 """
@@ -148,7 +148,7 @@ def prepare() -> None:
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_SINGLE_THREAD}".strip()
     if not {"PJRT_NPROC", "NPROC"} & os.environ.keys():
-        os.environ["PJRT_NPROC"] = str(2 * max(cores(), _devices_by_user()))
+        os.environ["PJRT_NPROC"] = str(1 + max(cores(), _devices_by_user()))
     if "jax" in sys.modules:
         _configure()
     elif not any(isinstance(finder, _WhenJaxIsImported) for finder in sys.meta_path):

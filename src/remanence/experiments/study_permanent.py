@@ -127,7 +127,7 @@ def _recurring(chosen: Chosen = RECURRING, times: int = 1, segments: int = 10) -
         "target_every": 100,
         "epsilon": EPSILON,
     }
-    absorb, kept = (0.1, 0.03, 0.01), (0.63, 0.79, 0.89)  # half-lives of 300, 600 and 1200 steps, times `times`
+    absorb, kept = (0.1, 0.03, 0.01), (0.25, 0.4, 0.63, 0.79, 0.89)  # half-lives of 100 to 1200 steps, times `times`
     start = {"absorb": 0.03, "decay": 0.79, "consolidate_every": every}
     table = Contender(
         PTQ(transient_lr=0.5, epsilon=EPSILON, **start),  # type: ignore[arg-type]

@@ -25,6 +25,7 @@ from remanence.core.prng import make_key
 from remanence.core.types import Episodes, Steps
 from remanence.experiments import get
 from remanence.gym import STREAMS, TaskSwitching
+from remanence.gym.check import uses_jax
 from remanence.gym.export import WorldEnv, compiled
 from remanence.gym.worlds import ChainEnv, CornerGridEnv
 from remanence.streams import RandomOrder
@@ -410,14 +411,25 @@ def test_everything_is_registered() -> None:
     assert len(IDS) == len(remanence.gym.WORLDS) + len(remanence.gym.GAMES) + len(STREAMS)
 
 
-def test_environments_that_use_jax_run_in_all_lanes_at_once() -> None:
-    """Every device waits in Python for a program that jax runs there: it needs threads of its own."""
-    program = """
+@pytest.mark.parametrize(("cores", "seeds"), [(None, 4), (1, 1)], ids=["several lanes", "one core"])
+def test_environments_that_use_jax_do_not_wait_for_each_other(cores: int | None, seeds: int) -> None:
+    """Every device waits in Python for a program that jax runs there, on a thread that must be free."""
+    program = f"""
+        import os
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:{cores}])
         import remanence
-        found = remanence.live("Random", "remanence/MinAtarBreakout-v0", 40, seeds=4, progress=False)
+        found = remanence.live("Random", "remanence/MinAtarBreakout-v0", 40, seeds={seeds}, progress=False)
         print(len(found.sound_seeds("Random")))
     """
     own = {name: value for name, value in os.environ.items() if name != "PJRT_NPROC"}
     command = [sys.executable, "-c", textwrap.dedent(program)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=own)
-    assert done.stdout.split() == ["4"]
+    assert done.stdout.split() == [str(seeds)]
+
+
+def test_it_is_seen_whether_an_environment_uses_jax(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, others = make("CornerGrid"), gymnasium.make("CartPole-v1")
+    assert (uses_jax(ours), uses_jax(gymnasium.wrappers.TimeLimit(ours, 5)), uses_jax(others)) == (True, True, False)
+    monkeypatch.setenv("PJRT_NPROC", "1")
+    with pytest.raises(UserError, match="set PJRT_NPROC=2"):
+        remanence.live("Random", lambda: make("CornerGrid"), 40, seeds=1, progress=False)

@@ -1,10 +1,8 @@
-"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels, a thread to spare.
+"""Configures jax for many small programs in parallel: one host device per core, single-threaded kernels.
 
 Lanes are sharded over host devices, so each core runs its own lanes. Multi-threaded kernels would compete for the cores
-(measured: more than twice as slow on a busy machine). A device waits while it calls Python, and the Python function may run a
-jax program of its own (an environment that uses jax): XLA has one thread more than devices, or all of them would wait forever.
-These options must be set before jax starts its backend; options set by the user are not overridden, and
-accelerators are not affected. Compiled programs are cached on disk: a resumed run, or a
+(measured: more than twice as slow on a busy machine). Both options must be set before jax starts its backend; options set
+by the user are not overridden, and accelerators are not affected. Compiled programs are cached on disk: a resumed run, or a
 group in another process, need not compile again.
 """
 
@@ -18,7 +16,6 @@ import importlib.util
 import multiprocessing
 import os
 import platform
-import re
 import resource
 import stat
 import sys
@@ -131,15 +128,22 @@ def use_cores(count: int) -> None:
         jax.config.update("jax_num_cpu_devices", count)
 
 
-def _devices_by_user() -> int:
-    """How many host devices the environment variables of jax ask for; 0 if they do not say."""
-    asked = re.search(r"xla_force_host_platform_device_count=(\d+)", os.environ.get("XLA_FLAGS", ""))
-    number = os.environ.get("JAX_NUM_CPU_DEVICES") or (asked.group(1) if asked else "")
-    return int(number) if number.isdigit() else 0
+def xla_threads() -> int:
+    """How many threads XLA has, or will have when it starts: as many as cores, unless the user says otherwise."""
+    return int(os.environ.get("PJRT_NPROC") or os.environ.get("NPROC") or cores())
+
+
+def spare_thread() -> None:
+    """On one core, asks for a second thread, for environments that run jax programs while the first one waits for them.
+
+    Not for everybody: it costs other programs an eighth to a third of their speed. No effect once the backend has started.
+    """
+    if xla_threads() < 2:
+        os.environ["PJRT_NPROC"] = "2"
 
 
 def prepare() -> None:
-    """Sets the options above and the compilation cache, unless the user has set them: at once, or when jax is imported.
+    """Sets the two options above and the compilation cache, unless the user has set them: at once, or when jax is imported.
 
     Importing jax takes a second, and not every command needs it. May be called twice.
     """
@@ -147,8 +151,6 @@ def prepare() -> None:
     flags = os.environ.get("XLA_FLAGS", "")
     if "xla_cpu_multi_thread_eigen" not in flags:
         os.environ["XLA_FLAGS"] = f"{flags} {_SINGLE_THREAD}".strip()
-    if not {"PJRT_NPROC", "NPROC"} & os.environ.keys():
-        os.environ["PJRT_NPROC"] = str(1 + max(cores(), _devices_by_user()))
     if "jax" in sys.modules:
         _configure()
     elif not any(isinstance(finder, _WhenJaxIsImported) for finder in sys.meta_path):
@@ -186,7 +188,10 @@ def _configure() -> None:
         compiled = _compiled_programs()
         if compiled is not None:
             jax.config.update("jax_compilation_cache_dir", str(compiled))
-    if _devices_by_user() or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
+    chosen_by_user = "JAX_NUM_CPU_DEVICES" in os.environ or "xla_force_host_platform_device_count" in os.environ.get(
+        "XLA_FLAGS", ""
+    )
+    if chosen_by_user or jax.config.values.get("jax_num_cpu_devices", -1) != -1:
         return
     # No effect if the caller's jax code has started the backend: lanes then share the existing devices.
     with contextlib.suppress(RuntimeError):

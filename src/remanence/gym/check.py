@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from typing import Any
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from remanence.core.backend import xla_threads
 from remanence.core.errors import UserError, calling
 from remanence.gym.changes import Witness
 from remanence.gym.contract import checked_reward
@@ -18,13 +21,21 @@ from remanence.streams import Schedule
 STEPS = 20  # of a check
 
 
-def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple[Spaces, list[str], int]:
-    """Runs all environments of a life for a few steps.
+class Checked(NamedTuple):
+    """Environments that ran for a few steps."""
 
-    Returns: their common spaces; their ids; how many environments one call of a factory makes.
-    """
+    spaces: Spaces
+    """which all of them have"""
+    ids: list[str]
+    parts: int
+    """how many environments one call of a factory makes"""
+    use_jax: bool
+
+
+def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> Checked:
+    """Runs all environments of a life for a few steps."""
     found: list[tuple[str, Spaces]] = []
-    ids, sizes = [], []
+    ids, sizes, use_jax = [], [], False
     for number, factory in enumerate(env_factories):
         name = schedule.names[number] if schedule.environments else "the environment"
         parts = calling(f"making {name}", factory.make)
@@ -32,6 +43,7 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
             found += [(name, _check_env(env, name, schedule)) for env in parts]
             ids.append(getattr(parts[0].spec, "id", None) or type(parts[0].unwrapped).__name__)
             sizes.append(len(parts))
+            use_jax |= uses_jax(parts[0])
         finally:
             for env in parts:
                 if hasattr(env, "close"):
@@ -47,7 +59,23 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> tuple
             )
     if len(set(sizes)) > 1:
         raise UserError(f"vector environments that take turns need the same number of parts; these have {sizes}")
-    return spaces, ids, sizes[0]
+    if use_jax and xla_threads() < 2:
+        raise UserError(
+            "the environment runs jax programs, and XLA has only one thread, which waits for them: set PJRT_NPROC=2 in the "
+            "environment variables"
+        )
+    return Checked(spaces, ids, sizes[0], use_jax)
+
+
+def uses_jax(env: Any) -> bool:
+    """Whether an environment or one of its wrappers is defined where jax, or something of it, is imported."""
+    layers = [env]
+    while hasattr(layers[-1], "env"):
+        layers.append(layers[-1].env)
+    modules = {kind.__module__ for layer in layers for kind in type(layer).__mro__}
+    names = (name for module in modules for name in vars(sys.modules.get(module, object)).values())
+    homes = (getattr(one, "__name__" if isinstance(one, ModuleType) else "__module__", None) for one in names)
+    return any(isinstance(home, str) and home.partition(".")[0] in ("jax", "jaxlib") for home in homes)
 
 
 def check_restoring(factory: EnvFactory, spaces: Spaces, name: str) -> tuple[Any, str, str]:

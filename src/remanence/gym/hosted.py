@@ -80,8 +80,16 @@ class GymnasiumWorld(HostedWorld):
 
     def devices_for(self, lanes: int, available: int) -> int:
         """A number that divides the lanes: an empty row would need an environment too. Lanes that have parts of a vector
-        environment start in order, which only one device guarantees."""
-        return 1 if self.source.parts > 1 else max(n for n in range(1, available + 1) if lanes % n == 0)
+        environment start in order, which only one device guarantees.
+
+        A device holds one of XLA's threads while its environments take a step, and there are as many threads as devices. If the
+        environments run jax programs, one thread must be free for these: with none, they would wait forever. A thread more
+        for everybody would slow down all other programs by a third.
+        """
+        if self.source.parts > 1:
+            return 1
+        most = max(available - 1, 1) if self.source.use_jax else available
+        return max(n for n in range(1, most + 1) if lanes % n == 0)
 
     @property
     def can_be_saved(self) -> bool:

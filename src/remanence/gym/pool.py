@@ -32,6 +32,8 @@ class EnvSource:
     """how a checkpoint restores them"""
     parts: int = 1
     """environments that one call of a maker makes"""
+    use_jax: bool = False
+    """whether they run jax programs of their own"""
 
 
 class EnvWorker:

@@ -81,7 +81,7 @@ def live_plan(
     schedule, stream = _schedule(stream, list(makers))
     window = chosen_window(window, schedule)
     factories = [EnvFactory(make, adapter) for make in makers.values()]
-    spaces, names, parts = check_envs(factories, schedule)
+    spaces, names, parts, use_jax = check_envs(factories, schedule)
     numbers = seed_list(parts if seeds is None else seeds)
     if parts > 1 and len(numbers) != parts:
         raise UserError(f"this vector environment has {parts} sub-environments, one per seed: omit seeds")
@@ -91,7 +91,7 @@ def live_plan(
         identities, how, notice = _identify(factories, list(makers.values()), adapter, spaces, names)
         about["world"]["identity"] = identities
         about["stream"]["changes"] = _changes(stream)
-    source = EnvSource(tuple(makers.values()), adapter, schedule, spaces, discount, how, parts)
+    source = EnvSource(tuple(makers.values()), adapter, schedule, spaces, discount, how, parts, use_jax)
     spec = spaces.env_spec(len(schedule.names), discount)
     plan = Plan(
         GymnasiumWorld(source, spaces.actions, spec.obs, discount),

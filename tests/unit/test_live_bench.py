@@ -16,14 +16,21 @@ import live_bench
 def rows(agent: str, gain: float, stream: str = "recurring", seeds: int = 10) -> list[dict]:
     """Rewards per step that differ from seed to seed, and gain over DQN's that hardly do."""
     return [
-        {"environment": "CartPole", "stream": stream, "agent": agent, "steps": 24_000, "seeds": seeds, "seed": seed}
+        {"environment": "FrozenLake", "stream": stream, "agent": agent, "steps": 24_000, "seeds": seeds, "seed": seed}
         | {"reward_rate": 0.5 + seed / 10 + gain, "value_ratio": 1.0 + seed / 10}
         for seed in range(seeds)
     ]
 
 
 def options(to: Path, **more: object) -> argparse.Namespace:
-    asked = {"environments": ["CartPole"], "streams": ["recurring"], "agents": [], "seeds": 10, "share": 1.0, "to": to}
+    asked = {
+        "environments": ["FrozenLake"],
+        "streams": ["recurring"],
+        "agents": [],
+        "seeds": 10,
+        "share": 1.0,
+        "to": to,
+    }
     return argparse.Namespace(**{**asked, **more})
 
 
@@ -34,10 +41,19 @@ def test_verdicts_come_from_paired_differences() -> None:
         row["reward_rate"] += (-1) ** row["seed"] * (0.1 if row["agent"] == "other" else 1e-4 * len(row["agent"]))
     said = {line.split(" | ")[2]: line for line in live_bench.table(pl.DataFrame(found)).splitlines()[2:]}
     assert "| worse |" in said["PT-DQN"]
-    assert "-0.0100 [" in said["PT-DQN"]
+    assert "-0.01 [" in said["PT-DQN"]
     assert "| better |" in said["PT-DQN, half-life"]
     assert "| undecided |" in said["other"]
     assert said["DQN"].endswith("|  |  | 1.45 (most 1.90) |")
+
+
+def test_returns_are_compared_where_all_rewards_are_equal() -> None:
+    found = [*rows("DQN", 0.0), *rows("PT-DQN", 0.0)]
+    for row in found:
+        row |= {"environment": "CartPole", "reward_rate": 1.0, "return": 100.0 + row["seed"] + len(row["agent"])}
+    said = {line.split(" | ")[2]: line for line in live_bench.table(pl.DataFrame(found)).splitlines()[2:]}
+    assert "| 107.5 ± " in said["DQN"]
+    assert "| +3 [" in said["PT-DQN"]
 
 
 def test_only_missing_cells_are_run(tmp_path: Path) -> None:

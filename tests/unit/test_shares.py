@@ -130,13 +130,14 @@ def test_a_deep_agent_consolidates_as_often_as_is_cheap() -> None:
     assert PTDQN(transient_half_life=10).consolidate_every == 64
     assert PTDQN(transient_half_life=Episodes(80)).consolidate_every == Episodes(10)
     deep = PTDQN(transient_half_life=80_000)
-    assert (deep.decay_output, deep.reinit, deep.in_order) == (True, False, False)
+    assert (deep.decay_output, deep.reinit, deep.in_order, deep.permanent_optimizer) == (True, False, False, "adam")
     assert deep.absorb + deep.decay < 1  # type: ignore[operator]
 
 
 def test_without_a_half_life_defaults_are_the_papers() -> None:
     deep = PTDQN()
     assert (deep.absorb, deep.decay_output, deep.in_order, deep.consolidate_every) == (None, False, True, 5_000)
+    assert deep.permanent_optimizer == "sgd"
     assert (PTQ().consolidate_every, PTQ().absorb, PTTD().consolidate_every, PTTD().decay) == (1_000, None, None, 0.0)
     assert vars(hypers_of(PTQ())).keys() == {"permanent_lr", "transient_lr", "decay"}
 
@@ -246,9 +247,9 @@ def consolidated(agent: Agent, hypers: Hypers, state: DeepState) -> DeepState:
 @pytest.mark.parametrize(
     "options",
     [
-        {"absorb": 0.25},
-        {"absorb": 0.01, "permanent_lr": 10.0},  # a first step size that is far too large
-        {"absorb": 0.25, "permanent_optimizer": "adam", "permanent_lr": 1e-3},
+        {"absorb": 0.25, "permanent_optimizer": "sgd"},
+        {"absorb": 0.01, "permanent_optimizer": "sgd", "permanent_lr": 10.0},  # a first step size that is far too large
+        {"absorb": 0.25, "permanent_lr": 1e-3},
         {"absorb": 0.25, "trunk": (Dense(16, "uniform"), Relu())},
     ],
     ids=["sgd", "small share", "adam", "trunk"],
@@ -291,10 +292,12 @@ def fitted(lr: float, helps_below: float, rounds: int) -> tuple[float, float]:
     return float(absorbed[0]), float(found[0])
 
 
-def test_the_next_fit_begins_with_the_largest_step_size_that_helped() -> None:
+def test_the_next_fit_begins_with_twice_the_largest_step_size_that_helped() -> None:
     absorbed, found = fitted(0.01, helps_below=0.1, rounds=200)
     assert absorbed == pytest.approx(1, abs=0.05)
-    assert found == pytest.approx(0.08)
+    assert found == pytest.approx(0.16)
+    one_round = [fitted(lr, helps_below=0.1, rounds=1) for lr in (0.01, 0.02, 0.04, 0.08, 0.16)]
+    assert [found for _, found in one_round] == pytest.approx([0.02, 0.04, 0.08, 0.16, 0.04])
 
 
 def test_a_fit_that_never_came_closer_does_not_end_the_search_for_a_step_size() -> None:
@@ -308,9 +311,7 @@ def test_a_fit_that_never_came_closer_does_not_end_the_search_for_a_step_size() 
 
 def test_a_network_absorbs_what_is_the_opposite_of_before() -> None:
     """As if tasks were opposite: a consolidation begins without momentum from the last one."""
-    config = PTDQN(
-        **SMALL, decay=0.75, absorb=0.2, consolidate_every=400, permanent_optimizer="adam", permanent_lr=1e-3
-    )
+    config = PTDQN(**SMALL, decay=0.75, absorb=0.2, consolidate_every=400, permanent_lr=1e-3)
     agent, hypers, state = lived(config, [1, 2])
     *hidden, last = state.transient
     assert state.permanent_opt_state == ()
@@ -329,7 +330,7 @@ def test_a_share_is_absorbed_for_actions_that_were_not_taken_too() -> None:
 
     The share is that of all actions together; that of the action which is never taken is near it (0.02 if it is left out).
     """
-    config = PTDQN(**SMALL, decay=0.75, absorb=0.25, consolidate_every=400, max_batches=400)
+    config = PTDQN(**SMALL, decay=0.75, absorb=0.25, consolidate_every=400, max_batches=400, permanent_optimizer="sgd")
     agent, hypers, state = lived(config, [1, 2], actions=1)
     after = consolidated(agent, hypers, state)
 

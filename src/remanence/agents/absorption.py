@@ -6,7 +6,8 @@ visited states, and a round that did not is undone and its step size divided by 
 and V^P never ends farther from its target than it was.
 
 Every consolidation has a target of its own, so the optimizer starts afresh: momentum towards the target before it would lead every
-round away from this one. The next consolidation begins with the largest step size that helped in this one.
+round away from this one. The next consolidation begins with twice the largest step size that helped in this one: where only a
+few rounds are affordable, it is found over several consolidations.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from remanence.agents.dqn import DeepLearner, DeepState
 
 BATCHES_PER_ROUND = 8
-PASSES = 4  # the most batches, in passes over the visits, if their number is not given
+PASSES = 4  # the most batches, in passes over the visits since the last consolidation, if their number is not given
+FEWEST_ROUNDS = 8  # but that many rounds in any case: a step size that is too large takes some to be corrected
 TOLERANCE = 0.05  # of the share
 FASTER, SLOWER = 2.0, 0.25
 SMALLEST = 1e-6  # of the first step size: if none helped down to here, the search begins again
@@ -86,7 +88,7 @@ def until_absorbed(
     start = Fit(network, lr, jnp.float32(1), jnp.float32(0), rounds, jnp.int32(0))
     fit = jax.lax.while_loop(lambda fit: max_over_lanes(fit.left, active) > 0, one_round, start)
     still_searching = jnp.where(fit.lr > SMALLEST * first_lr, fit.lr, first_lr)
-    return fit.network, jnp.where(fit.helped > 0, fit.helped, still_searching)
+    return fit.network, jnp.where(fit.helped > 0, FASTER * fit.helped, still_searching)
 
 
 def absorb_share(learner: DeepLearner, state: DeepState, hypers: Hypers, key: Key, active: Array | bool) -> DeepState:
@@ -114,10 +116,11 @@ def absorb_share(learner: DeepLearner, state: DeepState, hypers: Hypers, key: Ke
 
     held = rings.size(state.replay)
     batches = PASSES * jnp.minimum(held, options.buffer) // options.batch
+    batches, fewest = jnp.maximum(batches, options.min_batches), FEWEST_ROUNDS
     if options.max_batches is not None:
-        batches = jnp.full_like(batches, options.max_batches)
-    rounds = jnp.maximum(batches, options.min_batches) // BATCHES_PER_ROUND
-    rounds = jnp.where((size > 0) & (held >= options.batch), jnp.maximum(rounds, 1), 0)
+        batches, fewest = jnp.full_like(batches, max(options.max_batches, options.min_batches)), 1
+    rounds = jnp.maximum(batches // BATCHES_PER_ROUND, fewest)
+    rounds = jnp.where((size > 0) & (held >= options.batch), rounds, 0)
     network = state.permanent, learner.permanent_optimizer.init(state.permanent)
     first_lr = jnp.asarray(hypers.permanent_lr, jnp.float32)
     (permanent, _), lr = until_absorbed(network, state.absorb_lr, first_lr, rounds, step, measure, active)

@@ -285,7 +285,8 @@ class PTDQN(Deep):
     consolidate_every: Interval = AUTO
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too.
     By default 5 000 steps, and with a half-life an eighth of it, or more where that would cost much"""
-    permanent_optimizer: Optimizer = "sgd"
+    permanent_optimizer: Optimizer | None = None
+    """None: sgd (paper), or adam with `absorb`"""
     decay_output: bool | None = None
     """whether V^T itself is multiplied by λ, by its last layer, in the target network too; else all weights are (paper), and less
     of V^T is left: about λ to the number of layers. None: with `absorb`"""
@@ -321,6 +322,7 @@ class PTDQN(Deep):
             ("decay_output", absorbs),
             ("reinit", self.decay == 0 and not (absorbs if self.decay_output is None else self.decay_output)),
             ("in_order", not absorbs),
+            ("permanent_optimizer", "adam" if absorbs else "sgd"),
         ):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
@@ -359,7 +361,7 @@ class PTDQN(Deep):
                 self.sync_target,
             ),
             Consolidation(
-                self.permanent_optimizer,
+                self.permanent_optimizer or "sgd",
                 self.batch,
                 max(self.buffer or visits, self.batch),
                 bool(self.in_order),

@@ -26,6 +26,7 @@ SETTLED = (
     "consolidate_every",
     "decay_output",
     "in_order",
+    "permanent_optimizer",
     "reinit",
 )  # fields whose defaults depend on others
 

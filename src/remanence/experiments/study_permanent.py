@@ -134,7 +134,7 @@ def _recurring(chosen: Chosen = RECURRING, times: int = 1, segments: int = 10) -
         {"absorb": absorb, "transient_lr": TABLE_STEPS, "decay": kept},
     )
     paper = PTDQN(permanent_lr=1e-2, transient_lr=1e-3, decay=0.75, consolidate_every=every, **shared)
-    shares = PTDQN(permanent_lr=1e-3, transient_lr=1e-3, permanent_optimizer="adam", **start, **shared)
+    shares = PTDQN(permanent_lr=1e-3, transient_lr=1e-3, **start, **shared)
     contenders = {
         "Q": plain_q(0.5),
         **with_control(f"PT-Q{BY_SHARES}", table, "absorb"),
@@ -170,9 +170,8 @@ def _rooms() -> Plan:
 
 def _of_figure5(published: Mapping[str, float], plain: float, make: Continual) -> dict[str, Contender]:
     paper = make.permanent_transient(published)
-    shares = {"absorb": 0.05, "decay_output": False, "permanent_lr": 1e-3, "permanent_optimizer": "adam"}
     ours = Contender(
-        with_fields(paper.config, max_batches=None, in_order=None, **shares),
+        with_fields(paper.config, absorb=0.05, decay_output=False, permanent_lr=1e-3, max_batches=None),
         {"absorb": (0.2, 0.05, 0.0125), "transient_lr": make.transient_search, "decay": (0.55, 0.75)},
     )
     return {

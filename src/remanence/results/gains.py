@@ -56,8 +56,8 @@ def gains(results: Results, metric: str) -> list[Gain]:
 
 def control_of(agent: str, contenders: Collection[str]) -> str:
     """The control of an agent: its own, or that of the form it varies, if both forget in the same way and so share it."""
-    own = agent + CONTROL_SUFFIX
-    return own if own in contenders else agent.split(" ")[0] + CONTROL_SUFFIX
+    control = agent + CONTROL_SUFFIX
+    return control if control in contenders else agent.split(" ")[0] + CONTROL_SUFFIX
 
 
 def learner_of(agent: str) -> str:

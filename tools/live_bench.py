@@ -87,12 +87,14 @@ CASES = {
 
 
 def agents(steps: int, fields: dict[str, Any]) -> dict[str, Any]:
-    """DQN, PT-DQN as the paper's form has it by default, and two by shares; all with a replay buffer of half a task."""
+    """DQN; PT-DQN in the paper's form, by default, with a half-life that fits the tasks, and with nothing forgotten. All have a
+    replay buffer of half a task."""
     task = steps // SEGMENTS
     shared = {"replay": task // 2, **fields}
     half_life = task // 3
     return {
         "DQN": DQN(**shared),
+        "PT-DQN, the paper's form": PTDQN(transient_half_life=None, **shared),
         "PT-DQN": PTDQN(**shared),
         "PT-DQN, half-life": PTDQN(transient_half_life=half_life, **shared),
         "PT-DQN, nothing forgotten": nothing_forgotten(half_life, shared),
@@ -166,7 +168,7 @@ def run(options: argparse.Namespace) -> None:
         pl.concat([others, rows], how="diagonal").write_csv(new)
         new.replace(options.to)  # never half a file
         print(
-            f"{name:10} {kind:10} {agent:28} reward {rows['reward_rate'].mean():.4f}  return {rows['return'].mean():8.2f}"
+            f"{name:10} {kind:10} {agent:26} reward {rows['reward_rate'].mean():.4f}  return {rows['return'].mean():8.2f}"
             f"  |V| {rows['value_ratio'].mean():.2f}",
             flush=True,
         )

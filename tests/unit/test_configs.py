@@ -109,7 +109,7 @@ def test_the_transient_part_is_reset_at_known_boundaries_unless_another_decay_is
     kind: type[PTQ] | type[PTDQN], usual: float
 ) -> None:
     """λ = 0 there, as in the paper's §5; read back from a file it stays what it was."""
-    assert kind().decay == kind(consolidate_every=Episodes(3)).decay == usual
+    assert kind(transient_half_life=None).decay == kind(consolidate_every=Episodes(3)).decay == usual
     known = kind(consolidate_every=None)
     assert (known.decay, hypers_of(known).decay, getattr(known, "reinit", True)) == (0.0, 0.0, True)
     assert kind(consolidate_every=None, decay=0.9).decay == 0.9

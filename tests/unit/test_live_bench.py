@@ -59,7 +59,13 @@ def test_returns_are_compared_where_all_rewards_are_equal() -> None:
 def test_only_missing_cells_are_run(tmp_path: Path) -> None:
     to = tmp_path / "bench.csv"
     everything = [one[2] for one in live_bench.missing(options(to))]
-    assert everything == ["DQN", "PT-DQN", "PT-DQN, half-life", "PT-DQN, nothing forgotten"]
+    assert everything == [
+        "DQN",
+        "PT-DQN, the paper's form",
+        "PT-DQN",
+        "PT-DQN, half-life",
+        "PT-DQN, nothing forgotten",
+    ]
     pl.DataFrame([*rows("DQN", 0.0), *rows("PT-DQN", 0.0, seeds=4)]).write_csv(to)
     assert [one[2] for one in live_bench.missing(options(to))] == everything[1:]  # a cell with fewer seeds is run again
     assert [

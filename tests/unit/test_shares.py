@@ -135,11 +135,22 @@ def test_a_deep_agent_consolidates_as_often_as_is_cheap() -> None:
 
 
 def test_without_a_half_life_defaults_are_the_papers() -> None:
-    deep = PTDQN()
+    deep = PTDQN(transient_half_life=None)
     assert (deep.absorb, deep.decay_output, deep.in_order, deep.consolidate_every) == (None, False, True, 5_000)
     assert deep.permanent_optimizer == "sgd"
     assert (PTQ().consolidate_every, PTQ().absorb, PTTD().consolidate_every, PTTD().decay) == (1_000, None, None, 0.0)
     assert vars(hypers_of(PTQ())).keys() == {"permanent_lr", "transient_lr", "decay"}
+
+
+@pytest.mark.parametrize(
+    "given", [{"decay": 0.75}, {"consolidate_every": 5_000}, {"transient_half_life": None}], ids=str
+)
+def test_a_deep_agent_has_a_half_life_unless_it_is_told_how_to_forget(given: dict[str, Any]) -> None:
+    assert PTDQN() == PTDQN(transient_half_life=5_000)
+    assert PTDQN(**given) == PTDQN(decay=0.75, consolidate_every=5_000, permanent_optimizer="sgd")
+    assert PTDQN(absorb=0.1).transient_half_life is None
+    assert with_fields(PTDQN(), **given) == PTDQN(**given)
+    assert with_fields(PTDQN(**given), absorb=0.1) == PTDQN(absorb=0.1)
 
 
 @pytest.mark.parametrize(

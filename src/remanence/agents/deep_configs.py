@@ -28,7 +28,7 @@ from remanence.agents.networks import (
     sequence,
     stacked,
 )
-from remanence.agents.shares import AUTO, HalfLife, settle_shares
+from remanence.agents.shares import AUTO, HalfLife, settle_half_life, settle_shares
 from remanence.agents.td import CONTROL, PREDICTION, Problem
 from remanence.agents.training import (
     DECAY,
@@ -46,6 +46,7 @@ from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, ObsSpec, Steps
 
 PER_HALF_LIFE = 8  # consolidations
+HALF_LIFE = 5_000  # steps, if nothing is given
 REFRESHES = (
     8  # steps between two consolidations, at least, in parts of the replay buffer: each computes its cached V^P again
 )
@@ -280,11 +281,12 @@ class PTDQN(Deep):
     """a: the permanent part is trained to V^P + a V^T at a consolidation, on the states of the replay buffer, by as many batches as
     that takes; at most 1 − λ. None: a step of size `permanent_lr` towards V^P + V^T with every batch of the latest visits (paper),
     or a tenth of 1 − λ with a half-life"""
-    transient_half_life: HalfLife = None
-    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ"""
+    transient_half_life: HalfLife = AUTO
+    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ. By default 5 000 steps, or None if any
+    of `decay`, `absorb` and `consolidate_every` is given: then they decide (paper)"""
     consolidate_every: Interval = AUTO
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too.
-    By default 5 000 steps, and with a half-life an eighth of it, or more where that would cost much"""
+    By default an eighth of the half-life, or more where that would cost much; without one 5 000 steps"""
     permanent_optimizer: Optimizer | None = None
     """None: sgd (paper), or adam with `absorb`"""
     decay_output: bool | None = None
@@ -316,6 +318,7 @@ class PTDQN(Deep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        settle_half_life(self, HALF_LIFE)
         settle_shares(self, 5_000, 0.75, PER_HALF_LIFE, self._fewest_steps)
         absorbs = self.absorb is not None
         for name, value in (

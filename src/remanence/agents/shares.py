@@ -21,6 +21,7 @@ AUTO: Any = "auto"  # the default of `consolidate_every`: a configuration replac
 REMEMBERED = 0.1  # of what leaves V^T, the share that V^P absorbs, if only a half-life is given
 ROUNDING = 1e-6
 SETTLED = (
+    "transient_half_life",
     "decay",
     "absorb",
     "consolidate_every",
@@ -32,6 +33,13 @@ SETTLED = (
 
 Config = TypeVar("Config")
 HalfLife = int | Steps | Episodes | None
+
+
+def settle_half_life(config: Any, usual: int) -> None:
+    """Replaces the default of the half-life: the usual one, or none if other fields say how V^T decays."""
+    if config.transient_half_life == AUTO:
+        decided = config.decay is not None or config.absorb is not None or config.consolidate_every != AUTO
+        _set(config, "transient_half_life", None if decided else usual)
 
 
 def settle_shares(config: Any, usual_every: Any, usual_decay: float, per_half_life: int, fewest_steps: int = 1) -> None:
@@ -92,9 +100,12 @@ def _settle_half_life(config: Any, per_half_life: int, fewest_steps: int) -> Non
 def with_fields(config: Config, **fields: Any) -> Config:
     """The configuration with other values. With a half-life or a share, fields that are as the defaults settled them are settled
     again: another half-life has another λ."""
-    if not (fields.keys() & {"transient_half_life", "absorb"} or getattr(config, "transient_half_life", None)):
+    half_life = getattr(config, "transient_half_life", None)
+    if not (fields.keys() & {"transient_half_life", "absorb"} or half_life):
         return dataclasses.replace(config, **fields)  # type: ignore[type-var]
     unsettled = {one.name: one.default for one in dataclasses.fields(config) if one.name in SETTLED}  # type: ignore[arg-type]
+    if dataclasses.replace(config, **unsettled).transient_half_life != half_life:  # type: ignore[type-var]
+        del unsettled["transient_half_life"]  # it is not the default: it stays
     usual = dataclasses.replace(config, **unsettled)  # type: ignore[type-var]
     again = {name: value for name, value in unsettled.items() if getattr(config, name) == getattr(usual, name)}
     return dataclasses.replace(config, **{**again, **fields})  # type: ignore[type-var]

@@ -32,6 +32,8 @@ def convolution(filters: int, side: int, units: int) -> tuple[Layer, ...]:
 
 
 PT: dict[str, Any] = {"permanent_lr": 0.1, "transient_lr": 0.01, "replay": 100, "consolidate_every": 50}
+# One round of absorption: in later ones, rounding may decide whether a round is undone.
+SHARE: dict[str, Any] = {"hidden": (32, 16), "batch": 16, "frames": 3, "absorb": 0.25, "max_batches": 8}
 # Widths and batches that are multiples of a tile, and others.
 FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
     "DQN": (DQN(lr=0.01, hidden=(64, 16), batch=16, replay=200, target_every=20), BITS),
@@ -57,17 +59,8 @@ FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
     "prediction": (DeepTD(lr=0.01, hidden=(24,), batch=16, replay=200, target_every=None), BITS),
     "PT-DQN": (PTDQN(**PT, hidden=(32, 16), batch=16, frames=3), BITS),
     "PT-DQN, Adam": (PTDQN(**{**PT, "permanent_lr": 0.01}, hidden=(32,), batch=16, permanent_optimizer="adam"), BITS),
-    "PT-DQN, a share": (
-        PTDQN(
-            **{**PT, "permanent_lr": 0.2},
-            hidden=(32, 16),
-            batch=16,
-            frames=3,
-            absorb=0.25,
-            max_batches=8,  # one round: in later ones, rounding may decide whether a round is undone
-        ),
-        BITS,
-    ),
+    "PT-DQN, a share": (PTDQN(**{**PT, "permanent_lr": 0.2}, **SHARE, permanent_optimizer="sgd"), BITS),
+    "PT-DQN, a share, Adam": (PTDQN(**{**PT, "permanent_lr": 0.005}, **SHARE), BITS),
     "conv 3×3": (DQN(lr=0.01, layers=convolution(8, 3, 20), batch=16, replay=100, implicit_next=True), IMAGE),
     "conv 2×2, frames": (PTDQN(**PT, layers=convolution(5, 2, 32), batch=10, frames=2, implicit_next=True), IMAGE),
     "image without conv": (

@@ -62,6 +62,7 @@ NAMES = ["Flax linen", "Flax nnx", "Equinox", "duck"]
 def test_a_network_of_another_library_learns(module: Callable[[int], Any]) -> None:
     """As the entire network of PT-DQN: both parts have one, drawn by their keys; the transient one learns, the other stays."""
     config = PTDQN(network=module(2), batch=2, replay=8, cache=True)
+    assert config.transient_half_life is None  # its last layer cannot decay by itself
     agent, hypers = config.build(SPEC), hypers_of(config)
 
     @jax.jit

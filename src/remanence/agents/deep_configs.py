@@ -283,7 +283,7 @@ class PTDQN(Deep):
     or a tenth of 1 − λ with a half-life"""
     transient_half_life: HalfLife = AUTO
     """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ. By default 5 000 steps, or None if any
-    of `decay`, `absorb` and `consolidate_every` is given: then they decide (paper)"""
+    of `decay`, `absorb` and `consolidate_every` is given: then they decide (paper). None with `network`: its last layer is not ours"""
     consolidate_every: Interval = AUTO
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too.
     By default an eighth of the half-life, or more where that would cost much; without one 5 000 steps"""
@@ -318,7 +318,7 @@ class PTDQN(Deep):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        settle_half_life(self, HALF_LIFE)
+        settle_half_life(self, HALF_LIFE if self.network is None else None)
         settle_shares(self, 5_000, 0.75, PER_HALF_LIFE, self._fewest_steps)
         absorbs = self.absorb is not None
         for name, value in (

@@ -35,7 +35,7 @@ Config = TypeVar("Config")
 HalfLife = int | Steps | Episodes | None
 
 
-def settle_half_life(config: Any, usual: int) -> None:
+def settle_half_life(config: Any, usual: int | None) -> None:
     """Replaces the default of the half-life: the usual one, or none if other fields say how V^T decays."""
     if config.transient_half_life == AUTO:
         decided = config.decay is not None or config.absorb is not None or config.consolidate_every != AUTO

@@ -282,8 +282,8 @@ class PTDQN(Deep):
     that takes; at most 1 − λ. None: a step of size `permanent_lr` towards V^P + V^T with every batch of the latest visits (paper),
     or a tenth of 1 − λ with a half-life"""
     transient_half_life: HalfLife = AUTO
-    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ. By default 5 000 steps; None, if any of
-    `decay`, `absorb` and `consolidate_every` is given and decides (paper), and with `network`, whose last layer is not ours"""
+    """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ. By default 5 000 steps; None, if any
+    of `decay`, `absorb` and `consolidate_every` is given and decides (paper), and with `network`, whose last layer is not ours"""
     consolidate_every: Interval = AUTO
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too.
     By default an eighth of the half-life, or more where that would cost much; without one 5 000 steps"""

@@ -73,9 +73,8 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
             changed.append(f"{found:,} {what} instead of {wanted:,}")
     agents = list(dict.fromkeys(_agent(name, plan) for name in asked["contenders"]))
     if differing := set(agents) ^ set(plan.contenders):
-        if not all(
-            name.endswith(CONTROL_SUFFIX) for name in differing
-        ):  # controls of ours have no part in the paper's claims
+        # Controls of ours have no part in the paper's claims.
+        if not all(name.endswith(CONTROL_SUFFIX) for name in differing):
             changed.append(f"only {', '.join(agents)}" if set(agents) < set(plan.contenders) else "other agents")
         options += ["--contenders", *map(shlex.quote, agents)]
     if fields := list(_changed_fields(asked, plan)):

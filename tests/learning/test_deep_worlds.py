@@ -181,6 +181,7 @@ def test_what_only_consolidation_can_keep(permanent_lr: float, knows: bool) -> N
     assert (error < 0.35 * size) == knows
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("optimized")
 def test_lanes_alone_and_in_company() -> None:
     """1, 2 and 8 lanes: the same curves up to rounding."""

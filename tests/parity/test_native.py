@@ -122,7 +122,10 @@ def difference(one: Any, other: Any, before: Any) -> float:
     return found
 
 
-@pytest.mark.parametrize("form", FORMS)
+SLOW = ("odd widths, frames", "image without conv", "PT-DQN, a share, Adam")  # others have what they have, one by one
+
+
+@pytest.mark.parametrize("form", [pytest.param(one, marks=pytest.mark.long) if one in SLOW else one for one in FORMS])
 def test_the_same_updates(form: str) -> None:
     """One step, a hundred steps, and a consolidation. Differences are relative to what changed.
 
@@ -191,7 +194,8 @@ def test_values_of_many_inputs_with_shared_weights(form: str) -> None:
     assert np.abs(by_xla[0] - by_xla[1]).max() > 1e-3
 
 
-@settings(max_examples=4)
+@pytest.mark.long
+@settings(max_examples=12)
 @given(
     bits=st.integers(1, 70),
     hidden=st.lists(st.integers(1, 50), min_size=1, max_size=3),

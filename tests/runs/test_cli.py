@@ -15,7 +15,7 @@ import pytest
 from remanence import load_results
 from remanence.cli import main
 from remanence.core.errors import UserError
-from remanence.experiments import REGISTRY, prediction
+from remanence.experiments import REGISTRY, get, prediction
 from remanence.metrics import METRICS
 from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS
 from remanence.results.directory import Directory
@@ -28,18 +28,29 @@ def remanence(*arguments: str | Path) -> int:
     return main([str(argument) for argument in arguments])
 
 
-# Networks take long to compile: these are run in files of their own, each once and shorter. The lifetime studies have a long test.
+# Networks take long to compile: these are run in files of their own, each once and shorter. What has many programs has a long test.
 ELSEWHERE = ("image", "rooms", "diameter", "jellybean", "minatar", "items", "decay", "capacity", "recurring")
-QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE) and not name.startswith("study/lifetime")]
+MANY_PROGRAMS = ("study/lifetime", *(f"appendix/sensitivity-{grid}" for grid in ("linear", "continuous", "control")))
+QUICK = [name for name in REGISTRY if not name.endswith(ELSEWHERE) and not name.startswith(MANY_PROGRAMS)]
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Every registered experiment without a network but the lifetime studies, at smoke size."""
+    """Every registered experiment without a network and with few programs, at smoke size."""
     out = tmp_path_factory.mktemp("runs")
     for name in QUICK:
         assert remanence("run", name, *SMOKE, "--out", out) == 0
     return out
+
+
+@pytest.mark.long
+def test_the_other_sensitivities_run_and_are_drawn(tmp_path: Path) -> None:
+    names = [name for name in REGISTRY if name.startswith(MANY_PROGRAMS[1:])]
+    for name in names:
+        assert remanence("run", name, *SMOKE, "--out", tmp_path) == 0
+    assert remanence("report", *names, "--out", tmp_path, "--to", tmp_path / "page") == 0
+    page = (tmp_path / "page" / "index.html").read_text()
+    assert all(f"<h2>{get(name).title}" in page for name in names)
 
 
 @pytest.mark.long

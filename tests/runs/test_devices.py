@@ -11,10 +11,14 @@ import jax
 import numpy as np
 import pytest
 
+from conftest import GRID, TD, everything, stream
 from one_group import PLAN
 from remanence.agents.base import hypers_of
 from remanence.core import backend
 from remanence.core.errors import UserError
+from remanence.core.types import Hypers
+from remanence.engine.lanes import Driver
+from remanence.engine.life import LifeConfig
 from remanence.runs.execution import RAY, Execution
 from remanence.runs.executors import devices
 from remanence.runs.jobs import COPIES, lanes_of_run, lanes_that_fit, make_driver
@@ -66,6 +70,26 @@ def test_curves_do_not_depend_on_the_number_of_devices() -> None:
         assert np.shape(curves) == (3, 8)
         assert two["record"][name] == [pytest.approx(curve, rel=1e-5, abs=1e-6) for curve in curves], name
     assert len({tuple(curve) for curve in one["record"]["steps"]}) == 3  # every seed has a life of its own
+
+
+def test_one_device_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bits as on one of several devices, which is used where jaxlib has no such client."""
+    monkeypatch.setenv("PJRT_NPROC", "7")
+    alone = backend.one_thread()
+    assert alone is not None
+    assert alone.client is not jax.devices()[0].client
+    assert os.environ["PJRT_NPROC"] == "7"
+    assert backend.first_devices(1) == [alone]
+    assert backend.first_devices(None) == jax.devices()
+
+    def curves() -> dict[str, np.ndarray]:
+        driver = Driver(LifeConfig(TD, GRID, stream(), everything(TD)), devices=1)
+        return driver.run([Hypers(lr=0.2)] * 2, range(2)).record
+
+    there = curves()
+    monkeypatch.setattr(backend, "one_thread", lambda: None)
+    assert backend.first_devices(1) == jax.devices()[:1]
+    jax.tree.map(np.testing.assert_array_equal, there, curves())
 
 
 def test_a_cpu_says_nothing_of_its_memory_so_the_machine_does() -> None:

@@ -24,7 +24,7 @@ from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Episodes, Steps
 from remanence.experiments import get
-from remanence.gym import STREAMS, TaskSwitching
+from remanence.gym import STREAMS, TaskSwitching, check
 from remanence.gym.check import uses_jax
 from remanence.gym.export import WorldEnv, compiled
 from remanence.gym.worlds import ChainEnv, CornerGridEnv
@@ -431,5 +431,6 @@ def test_it_is_seen_whether_an_environment_uses_jax(monkeypatch: pytest.MonkeyPa
     ours, others = make("CornerGrid"), gymnasium.make("CartPole-v1")
     assert (uses_jax(ours), uses_jax(gymnasium.wrappers.TimeLimit(ours, 5)), uses_jax(others)) == (True, True, False)
     monkeypatch.setenv("PJRT_NPROC", "1")
+    monkeypatch.setattr(check, "one_thread", lambda: None)
     with pytest.raises(UserError, match="set PJRT_NPROC=2"):
         remanence.live("Random", lambda: make("CornerGrid"), 40, seeds=1, progress=False)

@@ -13,7 +13,7 @@ from fuzz import FUZZERS
 from fuzz.harness import ACCEPTED, REFUSED, TRACEBACK, Answer, Tally, attempt, command
 from fuzz.mutations import pickled_array
 
-TRIES = {"cli": 26, "live": 18, "policies": 24, "descriptions": 12, "mrp": 12, "tables": 30}
+TRIES = {"cli": 26, "live": 18, "policies": 24, "descriptions": 8, "mrp": 8, "tables": 30}
 
 
 @pytest.mark.parametrize("name", FUZZERS)

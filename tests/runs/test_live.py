@@ -382,6 +382,7 @@ def set_gravity(env: Any, value: float) -> None:
     env.unwrapped.gravity = value
 
 
+@pytest.mark.long
 def test_the_guides_drifting_gravity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """CartPole with drifting gravity, only shorter: it plots itself and is kept whole."""
     monkeypatch.chdir(tmp_path)

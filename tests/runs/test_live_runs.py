@@ -133,7 +133,11 @@ def drift(env: Any, value: float) -> None:
     [
         (Walk, STEPS),
         (WithState, remanence.Drift(drift, 0.0, 1.0, steps=STEPS)),
-        (lambda: gymnasium.wrappers.TimeLimit(WithState(), 7), remanence.Switches(drift, [0.0, 1.0], every=100)),
+        pytest.param(
+            lambda: gymnasium.wrappers.TimeLimit(WithState(), 7),
+            remanence.Switches(drift, [0.0, 1.0], every=100),
+            marks=pytest.mark.long,
+        ),
         ([Walk, WithState], remanence.Switches(every=100, segments=4)),
         (Walk, remanence.Stationary(episodes=30)),
         ("remanence/SlipperyGridStream-v0", STEPS),

@@ -198,6 +198,7 @@ def test_a_closed_terminal_stops_with_a_checkpoint(tmp_path: Path) -> None:
     assert any(group.checkpoints.iterdir())
 
 
+@pytest.mark.long
 def test_under_nohup_it_goes_on(tmp_path: Path) -> None:
     process = subprocess.Popen(
         ["nohup", *command(tmp_path, 400, every=60.0)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL

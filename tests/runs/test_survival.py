@@ -33,19 +33,20 @@ from remanence.runs.worker import GroupJob, live
 @pytest.mark.parametrize("learner", [pytest.param(XLA, marks=pytest.mark.long), NATIVE])
 def test_killed_at_any_instant_it_ends_bit_identical(learner: str, tmp_path: Path) -> None:
     calm, rough = tmp_path / "calm", tmp_path / "rough"
+    kills = 2 if learner == NATIVE else 4
     subprocess.run(command(calm, 4000, every=60.0, learner=learner), check=True, stderr=subprocess.DEVNULL)
-    done = torment(rough, 4000, kills=4, seed=1, learner=learner)
-    assert done.kills == 4
-    assert done.while_writing == 2
+    done = torment(rough, 4000, kills, seed=1, learner=learner)
+    assert done.kills == kills
+    assert done.while_writing == kills // 2
     assert crash.same(load(the_run(calm)), load(the_run(rough)))
     assert not any((the_run(rough) / "groups").glob("*"))
 
 
 def test_killed_at_file_system_events_it_ends_bit_identical(tmp_path: Path) -> None:
     """At some of them, from the first to the last; `make crash-test` tries all."""
-    total, kills, different = crash_events.torment(tmp_path, lambda total: range(1, total + 1, -(-total // 12)))
+    total, kills, different = crash_events.torment(tmp_path, lambda total: range(1, total + 1, -(-total // 7)))
     assert total >= 70
-    assert kills >= 10
+    assert kills >= 6
     assert different == 0
 
 

@@ -43,11 +43,12 @@ class Sizes:
     preset: str = PAPER
     min_lanes: int = 2_000  # of a sweep
     rounds: int = 3
+    agents: tuple[str, ...] = ("TD", "PT-TD")
     slice_seconds: float = 0.9  # how long a step-by-step script runs in each round; at least one life
 
 
 FULL = Sizes()
-SMOKE = Sizes(SMOKE_PRESET, min_lanes=1, rounds=1, slice_seconds=0.0)
+SMOKE = Sizes(SMOKE_PRESET, min_lanes=1, rounds=1, agents=("PT-TD",), slice_seconds=0.0)
 
 ENGINE, CURVE, NATIVE, USUAL, LEAN = "engine", "engine, one curve", "Numba", "NumPy, usual", "NumPy, lean"
 
@@ -79,7 +80,7 @@ def run(progress: Callable[[str], None], sizes: Sizes = FULL) -> Report:
     versions = f"{platform.machine()}, jax {jax.__version__}, NumPy {np.__version__}"
     rows = [Row("cores", backend.cores(), "", versions)]
     before = peak_memory() or 0.0
-    for name in ("TD", "PT-TD"):
+    for name in sizes.agents:
         rows += _measure(plan, name, progress, sizes)
     return Report("prediction", [*rows, *memory_row(f"{before / 2**20:.0f} before the first run")])
 

@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from remanence.core.backend import first_devices
 from remanence.core.masking import LANES
 from remanence.core.prng import make_key, unwrap_keys
 from remanence.core.tree_utils import tree_nbytes, tree_where
@@ -47,7 +48,7 @@ class Driver:
         self.round_steps = round_steps
         self.rounds_per_chunk = rounds_per_chunk
         self.rounds_per_break = rounds_per_break
-        self.mesh = Mesh(np.array(jax.devices()[:devices]), (LANES,))
+        self.mesh = Mesh(np.array(first_devices(devices)), (LANES,))
         by_device = partial(jax.shard_map, mesh=self.mesh, check_vma=False, out_specs=PartitionSpec(LANES))
         by_lane, shared = PartitionSpec(LANES), PartitionSpec()
         self.init_rows = jax.jit(by_device(partial(_init_rows, config), in_specs=(by_lane, by_lane)))

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from remanence.core.backend import xla_threads
+from remanence.core.backend import one_thread, xla_threads
 from remanence.core.errors import UserError, calling
 from remanence.gym.changes import Witness
 from remanence.gym.contract import checked_reward
@@ -59,7 +59,7 @@ def check_envs(env_factories: Sequence[EnvFactory], schedule: Schedule) -> Check
             )
     if len(set(sizes)) > 1:
         raise UserError(f"vector environments that take turns need the same number of parts; these have {sizes}")
-    if use_jax and xla_threads() < 2:
+    if use_jax and one_thread() is None and xla_threads() < 2:
         raise UserError(
             "the environment runs jax programs, and XLA has only one thread, which waits for them: set PJRT_NPROC=2 in the "
             "environment variables"

@@ -70,11 +70,11 @@ class ObsCheck:
             low, high = space.low, space.high
         else:
             low, high = np.asarray(0), np.asarray(1)
-        if self.finite:
+        if self.finite:  # limits that exclude infinity; comparisons exclude NaN
             low, high = (np.asarray(bound, np.float64) for bound in (low, high))
             low, high = low - TOLERANCE * np.maximum(1.0, np.abs(low)), high + TOLERANCE * np.maximum(1.0, np.abs(high))
-            if np.isfinite(low).any() or np.isfinite(high).any():
-                self.low, self.high = low, high
+            limits = np.finfo(dtype)
+            self.low, self.high = (np.clip(bound, limits.min, limits.max).astype(dtype) for bound in (low, high))
         elif dtype.kind == "b" or (low > np.iinfo(dtype).min).any() or (high < np.iinfo(dtype).max).any():
             self.low, self.high = low, high
 
@@ -87,10 +87,11 @@ class ObsCheck:
             raise UserError(f"an observation of dtype {array.dtype} instead of {self.space.dtype}: {_short(obs)}")
         if array.shape != (self.space.shape or ()):
             raise UserError(f"an observation of shape {array.shape} instead of {self.space.shape}")
-        if self.finite and not np.isfinite(array).all():
-            raise UserError(f"an observation that is not finite: {_short(obs)}")
-        if self.low is not None and not ((array >= self.low).all() and (array <= self.high).all()):
-            raise UserError(f"an observation outside of {self.space}: {_short(obs)}")
+        if self.low is not None and not ((array >= self.low) & (array <= self.high)).all():
+            finite = not self.finite or np.isfinite(array).all()
+            raise UserError(
+                f"an observation {f'outside of {self.space}' if finite else 'that is not finite'}: {_short(obs)}"
+            )
         return array
 
 

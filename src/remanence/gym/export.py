@@ -14,13 +14,10 @@ import numpy as np
 from gymnasium import spaces
 from jax import Array
 
-from remanence.core.backend import spare_thread
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key, unwrap_keys, wrap_keys
 from remanence.core.types import Task, TimeStep, WorldState
 from remanence.worlds.base import World
-
-spare_thread()
 
 
 class _Process:

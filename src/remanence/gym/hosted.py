@@ -83,8 +83,8 @@ class GymnasiumWorld(HostedWorld):
         environment start in order, which only one device guarantees.
 
         A device holds one of XLA's threads while its environments take a step, and there are as many threads as devices. If the
-        environments run jax programs, one thread must be free for these: with none, they would wait forever. A thread more
-        for everybody would slow down all other programs by a third.
+        environments run jax programs, one thread must be free for these: with none, they would wait forever. A single device
+        has a thread of its own.
         """
         if self.source.parts > 1:
             return 1
@@ -167,22 +167,23 @@ def _shape_dtype(shape: tuple[int, ...], dtype: Any) -> jax.ShapeDtypeStruct:
 def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
     """[lanes, (pool, seed)] -> [lanes] their numbers, [lanes, *obs]."""
     asked = asked.reshape(-1, 2)
-    began = _of(asked[0, 0]).begin(asked[:, 1].tolist())
+    pool = _of(asked[0, 0])
+    with pool.watched():
+        began = pool.begin(asked[:, 1].tolist())
     lanes.reshape(-1)[...] = [lane for lane, _ in began]
     obs.reshape(len(asked), -1)[...] = [first.ravel() for _, first in began]
 
 
 def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, outcome: np.ndarray) -> None:
     """[lanes, (pool, lane, time, action, active)] -> the outcome; inactive lanes are not stepped."""
-    asked = asked.reshape(-1, 5)
-    obs, reset_obs, outcome = (output.reshape(len(asked), -1) for output in (obs, reset_obs, outcome))
-    rows = asked[:, 4].nonzero()[0].tolist()
-    if len(rows) < len(asked):
-        for output in (obs, reset_obs, outcome):
-            output[...] = 0
-    if not rows:
-        return
-    _, lanes, times, actions, _ = asked[rows].T.tolist()
-    for row, seen in zip(rows, _of(asked[0, 0]).step(lanes, times, actions), strict=True):
-        obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
-        outcome[row] = seen.reward, seen.discount, seen.last, seen.completed
+    rows = asked.reshape(-1, 5).tolist()
+    obs, reset_obs, outcome = (output.reshape(len(rows), -1) for output in (obs, reset_obs, outcome))
+    pool = _of(rows[0][0])
+    with pool.watched():
+        for row, (_, lane, time, action, active) in enumerate(rows):
+            if not active:
+                obs[row], reset_obs[row], outcome[row] = 0, 0, 0
+                continue
+            seen = pool.step(lane, time, action)
+            obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
+            outcome[row] = seen.reward, seen.discount, seen.last, seen.completed

@@ -217,26 +217,33 @@ class EnvPool:
         """what an environment raised"""
         self.stopping = False
 
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        """Stores what a call raises, because the compiled program passes on only its text. Lanes on other devices then stop too."""
+        if self.stopping:
+            raise RuntimeError("stopped")
+        try:
+            yield
+        except BaseException as error:
+            self.failure = self.failure or error
+            self.stopping = True
+            raise
+
     def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
         """A lane's number and first observation, for each seed."""
-        with self._watching():
-            began = []
-            for seed in seeds:
-                number = next(self._numbers)
-                self.workers[number] = worker = EnvWorker(self.env_factories, self.source, number, seed)
-                began.append((number, worker.begin()))
-            return began
+        began = []
+        for seed in seeds:
+            number = next(self._numbers)
+            self.workers[number] = worker = EnvWorker(self.env_factories, self.source, number, seed)
+            began.append((number, worker.begin()))
+        return began
 
-    def step(self, lanes: Sequence[int], times: Sequence[int], actions: Sequence[int]) -> list[HostStep]:
-        """One step of these lanes, which have taken `times` steps so far; raises if a step is repeated or skipped."""
-        with self._watching():
-            steps_taken = []
-            for lane, time, action in zip(lanes, times, actions, strict=True):
-                worker = self.workers[lane]
-                if worker.steps != time:
-                    raise RuntimeError(f"step {time} of a lane that is at step {worker.steps}")
-                steps_taken.append(worker.step(action))
-            return steps_taken
+    def step(self, lane: int, time: int, action: int) -> HostStep:
+        """One step of a lane that has taken `time` steps so far; raises if a step is repeated or skipped."""
+        worker = self.workers[lane]
+        if worker.steps != time:
+            raise RuntimeError(f"step {time} of a lane that is at step {worker.steps}")
+        return worker.step(action)
 
     def save(self, lane: int) -> dict[str, np.ndarray]:
         """The environment of a lane as arrays; none if the lane is done."""
@@ -261,15 +268,3 @@ class EnvPool:
     def close(self) -> None:
         for worker in self.workers.values():
             worker.close()
-
-    @contextlib.contextmanager
-    def _watching(self) -> Iterator[None]:
-        """Stores an exception, because the compiled program passes on only its text. Lanes on other devices then stop too."""
-        if self.stopping:
-            raise RuntimeError("stopped")
-        try:
-            yield
-        except BaseException as error:
-            self.failure = self.failure or error
-            self.stopping = True
-            raise

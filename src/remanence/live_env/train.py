@@ -68,8 +68,8 @@ def live(
         callback: called with every closed `Window` of every seed; returns True to stop the run.
         log: "csv", "jsonl", "tensorboard", "wandb", "mlflow" or a `Logger`, or several of them.
         progress: whether to show progress on standard error.
-        **execution: further options of `remanence run`, with `out`: restart, checkpoint_every, lanes_per_group, cores_per_group,
-            learner, reuse, address.
+        **execution: further options of `remanence run`: cores_per_group; with `out` also restart, checkpoint_every,
+            lanes_per_group, learner, reuse, address.
     """
     boundaries_known = isinstance(stream, Switches) and stream.boundaries_known
     contenders = {name: Contender(config) for name, config in named_configs(agents, boundaries_known).items()}
@@ -85,21 +85,23 @@ def live(
 
 
 def execution_of(out: Any, jobs: int, on: str, others: Mapping[str, Any]) -> Execution:
-    """The options of execution, checked."""
-    if out is None and (jobs != 1 or on != HERE or others):
+    """The options of execution, checked, and the cores of this process set."""
+    if out is None and (jobs != 1 or on != HERE or others.keys() - {"cores_per_group"}):
         raise UserError("jobs, on and other options of execution need a directory for the run: give out=…")
     for name in others:
         if name not in Execution.__dataclass_fields__:
             raise unknown("option of live", name, Execution.__dataclass_fields__)
     with_path = {**others, **({"reuse": Path(others["reuse"])} if others.get("reuse") else {})}
     try:
-        return Execution(jobs=jobs, on=on, **with_path)
+        execution = Execution(jobs=jobs, on=on, **with_path)
     except UserError as error:
         raise in_python(error) from None
     except TypeError:
         raise UserError(
             f"jobs and other options of execution are numbers and names; got jobs={jobs!r}, {others}"
         ) from None
+    execution.prepare()
+    return execution
 
 
 def run_live(

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -272,9 +273,14 @@ def _description(results: Results) -> str:
     return f"<details><summary>Description of this run ({html.escape(results.path.name)})</summary><pre>{text}</pre></details>"
 
 
+@cache
+def _bundle() -> str:
+    """Vega, for pages that need no network. It takes two seconds: a page that is written again and again has it once."""
+    return vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
+
+
 def _page(links: str, sections: list[str], specs: dict[str, Any]) -> str:
-    bundle = vl_convert.javascript_bundle("window.embedChart = vegaEmbed;").replace("</script", "<\\/script")
-    script = bundle + _DRAW
+    script = _bundle() + _DRAW
     return f"""<!doctype html>
 <html lang="en">
 <head>

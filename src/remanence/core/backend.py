@@ -121,13 +121,10 @@ def limit_of(device: Any) -> int:
 
 
 def use_cores(count: int) -> None:
-    """Uses `count` devices and threads instead of one per core. No effect once the backend has started.
-
-    With one thread, small programs are faster: the operations of a step do not move from one thread to another.
-    """
+    """Uses `count` devices and threads instead of one per core. No effect once the backend has started."""
     import jax
 
-    os.environ["PJRT_NPROC"] = str(count)
+    os.environ.setdefault("PJRT_NPROC", str(count))
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", count)
 
@@ -138,7 +135,7 @@ def xla_threads() -> int:
 
 
 def first_devices(count: int | None) -> list[Any]:
-    """The devices that share lanes: all, or the first `count`; instead of one of several on the CPU, `one_thread`."""
+    """The devices that share lanes: all, or the first `count`. A single one on the CPU is that of `one_thread`."""
     import jax
 
     devices = jax.devices()[:count]

@@ -13,6 +13,8 @@ from remanence.gym.spaces import named_parts
 
 # How far outside of its space a float may be: the rounding of its dtype.
 TOLERANCE = 1e-6
+# Up to this size, numbers are faster compared one by one than by NumPy.
+FEW = 16
 
 
 class HostStep(NamedTuple):
@@ -53,30 +55,23 @@ class ObsCheck:
     """Checks observations of one space. Only what the space can rule out is computed."""
 
     def __init__(self, space: Any) -> None:
-        from gymnasium import spaces
-
-        self.space, self.low, self.high = space, None, None
+        self.space, self.bounds, self.few_bounds = space, None, None
         self.parts = {key: ObsCheck(part) for key, part in named_parts(space).items()}
         if self.parts:
             return
         dtype = np.dtype(space.dtype)
-        self.kinds = "iu" if isinstance(space, spaces.Discrete) else "f" + "iub" if dtype.kind == "f" else "iub"
+        low, high = _bounds(space)
+        self.kinds = "iu" if _is_discrete(space) else "f" + "iub" if dtype.kind == "f" else "iub"
         self.finite = dtype.kind == "f"
-        if isinstance(space, spaces.Discrete):
-            low, high = np.asarray(space.start), np.asarray(space.start + space.n - 1)
-        elif isinstance(space, spaces.MultiDiscrete):
-            low, high = space.start, space.start + space.nvec - 1
-        elif isinstance(space, spaces.Box):
-            low, high = space.low, space.high
-        else:
-            low, high = np.asarray(0), np.asarray(1)
         if self.finite:  # limits that exclude infinity; comparisons exclude NaN
-            low, high = (np.asarray(bound, np.float64) for bound in (low, high))
+            low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
             low, high = low - TOLERANCE * np.maximum(1.0, np.abs(low)), high + TOLERANCE * np.maximum(1.0, np.abs(high))
             limits = np.finfo(dtype)
-            self.low, self.high = (np.clip(bound, limits.min, limits.max).astype(dtype) for bound in (low, high))
+            self.bounds = [np.clip(bound, limits.min, limits.max).astype(dtype) for bound in (low, high)]
         elif dtype.kind == "b" or (low > np.iinfo(dtype).min).any() or (high < np.iinfo(dtype).max).any():
-            self.low, self.high = low, high
+            self.bounds = [low, high]
+        if self.bounds is not None and np.ndim(self.bounds[0]) == 1 and len(self.bounds[0]) <= FEW:
+            self.few_bounds = [bound.tolist() for bound in self.bounds]
 
     def __call__(self, obs: Any) -> Any:
         """The observation as an array; of a Dict or Tuple, its parts by key or place."""
@@ -87,12 +82,40 @@ class ObsCheck:
             raise UserError(f"an observation of dtype {array.dtype} instead of {self.space.dtype}: {_short(obs)}")
         if array.shape != (self.space.shape or ()):
             raise UserError(f"an observation of shape {array.shape} instead of {self.space.shape}")
-        if self.low is not None and not ((array >= self.low) & (array <= self.high)).all():
+        if not self._is_inside(array):
             finite = not self.finite or np.isfinite(array).all()
             raise UserError(
                 f"an observation {f'outside of {self.space}' if finite else 'that is not finite'}: {_short(obs)}"
             )
         return array
+
+    def _is_inside(self, array: np.ndarray) -> bool:
+        if self.few_bounds is not None:
+            low, high = self.few_bounds
+            return all(a <= b <= c for a, b, c in zip(low, array.tolist(), high, strict=True))
+        if self.bounds is not None:
+            low, high = self.bounds
+            return bool(((array >= low) & (array <= high)).all())
+        return True
+
+
+def _is_discrete(space: Any) -> bool:
+    from gymnasium import spaces
+
+    return isinstance(space, spaces.Discrete)
+
+
+def _bounds(space: Any) -> tuple[Any, Any]:
+    """The smallest and the largest number, or arrays of them."""
+    from gymnasium import spaces
+
+    if _is_discrete(space):
+        return np.asarray(space.start), np.asarray(space.start + space.n - 1)
+    if isinstance(space, spaces.MultiDiscrete):
+        return space.start, space.start + space.nvec - 1
+    if isinstance(space, spaces.Box):
+        return space.low, space.high
+    return np.asarray(0), np.asarray(1)
 
 
 def checked_step(answer: Any) -> tuple[Any, float, bool, bool]:

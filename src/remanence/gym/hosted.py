@@ -185,5 +185,7 @@ def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, outcome: np
                 obs[row], reset_obs[row], outcome[row] = 0, 0, 0
                 continue
             seen = pool.step(lane, time, action)
-            obs[row], reset_obs[row] = seen.obs.ravel(), seen.reset_obs.ravel()
+            obs[row] = reset_obs[row] = seen.obs.ravel()
+            if seen.last:
+                reset_obs[row] = seen.reset_obs.ravel()
             outcome[row] = seen.reward, seen.discount, seen.last, seen.completed

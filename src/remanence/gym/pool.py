@@ -57,6 +57,7 @@ class EnvWorker:
         self._envs: dict[int, Any] = {}
         self._seeded: set[int] = set()
         self._prepared_for, self._task, self._value = -1, -1, object()
+        self._nothing_changes = len(set(source.schedule.order)) == 1 and source.schedule.change is None
         self._checks: dict[int, ObsCheck] = {}
         self.failure: Failure | None = None
         self.largest_reward = 0.0
@@ -185,7 +186,7 @@ class EnvWorker:
     def _prepare(self) -> None:
         """Sets the task and the parameter of the next step."""
         time = self._clock
-        if time == self._prepared_for:
+        if time == self._prepared_for or (self._nothing_changes and self._prepared_for >= 0):
             return
         self._prepared_for, self._task = time, self.schedule.task(time)
         if self._number not in self._envs:

@@ -88,7 +88,8 @@ class Spaces:
             return np.concatenate([np.arange(first, first + n) == chosen for first, n, chosen in ranges])
         if self.channels_first:
             array = np.moveaxis(array, 0, -1)
-        return np.array(array, self.dtype, order="C").reshape(self.shape)
+        copy = np.array(array, self.dtype, order="C")
+        return copy if copy.shape == self.shape else copy.reshape(self.shape)
 
 
 def spaces_of(spec: EnvSpec) -> Spaces | None:

@@ -75,11 +75,11 @@ def test_curves_do_not_depend_on_the_number_of_devices() -> None:
 def test_one_device_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits as on one of several devices, which is used where jaxlib has no such client."""
     monkeypatch.setenv("PJRT_NPROC", "7")
-    alone = backend.one_thread()
-    assert alone is not None
-    assert alone.client is not jax.devices()[0].client
+    single = backend.one_thread()
+    assert single is not None
+    assert single.client is not jax.devices()[0].client
     assert os.environ["PJRT_NPROC"] == "7"
-    assert backend.first_devices(1) == [alone]
+    assert backend.first_devices(1) == [single]
     assert backend.first_devices(None) == jax.devices()
 
     def curves() -> dict[str, np.ndarray]:

@@ -139,8 +139,8 @@ def first_devices(count: int | None) -> list[Any]:
     import jax
 
     devices = jax.devices()[:count]
-    alone = one_thread() if len(devices) == 1 and jax.default_backend() == "cpu" else None
-    return devices if alone is None else [alone]
+    single = one_thread() if len(devices) == 1 and jax.default_backend() == "cpu" else None
+    return devices if single is None else [single]
 
 
 @functools.cache

@@ -92,6 +92,21 @@ def test_one_device_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     jax.tree.map(np.testing.assert_array_equal, there, curves())
 
 
+def test_live_has_as_many_devices_as_it_is_asked_to_have() -> None:
+    """Also without a directory; the backend has not started before."""
+    asked = backend.cores() + 1
+    program = (
+        "import jax, remanence\n"
+        f"remanence.live('Random', 'CartPole-v1', 40, seeds=2, cores_per_group={asked}, progress=False)\n"
+        "print(len(jax.devices()))"
+    )
+    own = {name: value for name, value in os.environ.items() if name != "JAX_NUM_CPU_DEVICES"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=own, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.split() == [str(asked)]
+
+
 def test_a_cpu_says_nothing_of_its_memory_so_the_machine_does() -> None:
     assert [backend.limit_of(device) for device in jax.devices()] == [0] * len(jax.devices())
     assert backend.device_memory() == backend.memory()

@@ -121,10 +121,9 @@ def limit_of(device: Any) -> int:
 
 
 def use_cores(count: int) -> None:
-    """Uses `count` devices and threads instead of one per core. No effect once the backend has started."""
+    """Uses `count` devices instead of one per core. No effect once the backend has started."""
     import jax
 
-    os.environ.setdefault("PJRT_NPROC", str(count))
     with contextlib.suppress(RuntimeError):
         jax.config.update("jax_num_cpu_devices", count)
 

@@ -206,8 +206,7 @@ def _stop_file(job: GroupJob) -> Path:
 def _processes(execution: Execution) -> Iterator[Callable[[GroupJob], Future]]:
     """Processes on this machine, each with cores of its own."""
     context = multiprocessing.get_context("spawn")
-    everything, cores = sorted(os.sched_getaffinity(0)), execution.cores
-    count = devices(execution) if jax.default_backend() == "cpu" else None
+    everything, cores, count = sorted(os.sched_getaffinity(0)), execution.cores, devices(execution)
     shares = [[everything[(n * cores + i) % len(everything)] for i in range(cores)] for n in range(execution.jobs)]
     alive: set[Any] = set()
     closing = threading.Event()
@@ -263,9 +262,8 @@ def _without_main() -> Iterator[None]:
             spawn.get_preparation_data = usual
 
 
-def _in_process(payload: bytes, answer: Any, parent: int, count: int | None) -> None:
-    if count is not None:
-        backend.use_cores(count)
+def _in_process(payload: bytes, answer: Any, parent: int, count: int) -> None:
+    backend.use_cores(count)
     with signals.caught(patient=True) as asked_to_stop:
         orphaned = lambda: 0 if os.getppid() == parent else signal.SIGTERM  # noqa: E731
         error = _worker(payload, lambda: asked_to_stop() or orphaned())

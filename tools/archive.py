@@ -29,7 +29,6 @@ from remanence.results.store import POLICIES, Results, load
 from remanence.runs.reuse import SWEEP, Taken, take
 
 MAX_POLICY = 2**20
-SMALLEST = 22  # level of zstd
 ROOT = Path(__file__).parent.parent
 
 
@@ -41,7 +40,7 @@ def archive(run: Path, to: Path, commit: str = "", digits: int | None = None) ->
         description["rounded"] = digits
     numbers = {lane: number for number, lane in enumerate(chosen)}
     directory = RunDirectory(to / SWEEP if SWEEP in description else to, description)
-    directory.compression_level = SMALLEST
+    directory.smallest = True
     shutil.rmtree(directory.path, ignore_errors=True)
     with directory.opened():
         take(directory, Taken(rounded(source, digits), numbers))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import itertools
 import subprocess
 import sys
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium
 import numpy as np
@@ -14,6 +16,7 @@ from gymnasium.utils.env_checker import check_env
 
 import remanence.gym  # noqa: F401  registers the environment
 from jellybean_walks import DOWN, LEFT, QUICK, RIGHT, TRACES, UP, wandering
+from remanence.core.native import compiling
 from remanence.worlds.jellybean import PRESETS, JellyBeanWorlds, RewardSchedule, preset
 from remanence.worlds.jellybean.pictures import view_picture, view_text, world_picture
 
@@ -151,3 +154,23 @@ def test_terrain_is_what_was_seen() -> None:
     codes, known = worlds.terrain(0, int(x) - 5, int(y) - 5, 11, 11)
     assert np.array_equal(codes, worlds.views[0])
     assert (known == 2).all()
+
+
+# --- kernels ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_first_world_waits_while_another_process_compiles_and_the_next_does_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compiling, "_called", set())
+    folder = compiling.directory()
+    assert folder is not None
+    with ThreadPoolExecutor() as threads, (folder / "lock").open("w") as held_by_another:
+        fcntl.flock(held_by_another, fcntl.LOCK_EX)
+        first = threads.submit(JellyBeanWorlds, QUICK, [1])
+        with pytest.raises(TimeoutError):
+            first.result(timeout=0.3)
+        fcntl.flock(held_by_another, fcntl.LOCK_UN)
+        made = first.result()
+        fcntl.flock(held_by_another, fcntl.LOCK_EX)
+        assert (JellyBeanWorlds(QUICK, [1]).views == made.views).all()

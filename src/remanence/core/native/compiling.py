@@ -24,6 +24,7 @@ from remanence.core import backend
 _ROOMS = "core/native", "agents/native", "worlds/jellybean"  # where kernels are
 # Products and sums may fuse; nothing is reordered.
 FAST = {"contract", "nsz", "arcp"}
+_called: set[str] = set()
 
 
 @cache
@@ -62,6 +63,17 @@ def one_at_a_time() -> Iterator[None]:
     with (path / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+@contextlib.contextmanager
+def first_one_at_a_time(what: str) -> Iterator[None]:
+    """The same for functions that compile when they are first called: around their first calls in this process, named by `what`."""
+    if what in _called:
+        yield
+        return
+    with one_at_a_time():
+        yield
+    _called.add(what)
 
 
 def compiled(function: Callable) -> Any:

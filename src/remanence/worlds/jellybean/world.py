@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from remanence.core.errors import UserError
+from remanence.core.native.compiling import first_one_at_a_time
 from remanence.worlds.jellybean import directory
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
@@ -43,8 +44,9 @@ class JellyBeanWorlds:
         everyone = np.ones(len(seeds), bool)
         self._memory = memories.with_room(memories.empty_memory(rules, len(seeds)), rules, everyone)
         self._memory.rng[:] = [seeded(int(seed)) for seed in seeds]
-        self._make_terrain(list(range(len(seeds))), FIRST_TIMES * rules.iterations)
-        look(self._memory, self._sight, rules.patch_size, self.views)
+        with first_one_at_a_time("terrain"):
+            self._make_terrain(list(range(len(seeds))), FIRST_TIMES * rules.iterations)
+            look(self._memory, self._sight, rules.patch_size, self.views)
 
     def _prepare(self, rules: JellyBean, lanes: int, threads: int) -> None:
         if lanes < 1:

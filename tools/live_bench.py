@@ -80,7 +80,7 @@ CASES = {
     "CartPole": Case(lambda: gymnasium.make("CartPole-v1"), 24_000, {}, "return"),
     "Acrobot": Case(lambda: gymnasium.make("Acrobot-v1"), 24_000, {}, "return"),
     "FrozenLake": Case(lambda: gymnasium.make("FrozenLake-v1", is_slippery=False), 24_000, {}),
-    "MiniGrid": Case(_minigrid, 12_000, {"scale": 10.0}),
+    "MiniGrid": Case(_minigrid, 12_000, {"scale": 10.0, **SMALL_IMAGES}),
     "Breakout": Case(lambda: gymnasium.make("remanence/MinAtarBreakout-v0"), 12_000, SMALL_IMAGES),
     "Freeway": Case(lambda: gymnasium.make("remanence/MinAtarFreeway-v0"), 12_000, SMALL_IMAGES),
 }

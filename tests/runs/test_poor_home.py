@@ -120,7 +120,7 @@ def test_another_user_runs_shows_and_reports_with_nothing_writable(own: Path) ->
         ("theory",),
         HOME="/nonexistent",
     )
-    assert "1 experiments: open" in said
+    assert "1 experiment: open" in said
     assert "theorem" in said
     assert all(path.stat().st_uid == STRANGER for path in (own / "runs").rglob("*"))
     assert (own / "report" / "index.html").is_file()

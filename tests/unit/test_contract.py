@@ -20,7 +20,8 @@ BOUNDED = [
     spaces.Discrete(4, start=-1),
     spaces.MultiBinary(3),
 ]
-UNBOUNDED = [spaces.Box(-np.inf, np.inf, shape, dtype) for shape in ((2,), (5, 5)) for dtype in ("f2", "f4", "f8")]
+FLOATS = (np.float16, np.float32, np.float64)
+UNBOUNDED = [spaces.Box(-np.inf, np.inf, shape, dtype) for shape in ((2,), (5, 5)) for dtype in FLOATS]
 
 
 @pytest.mark.parametrize("space", [*BOUNDED, *UNBOUNDED], ids=str)

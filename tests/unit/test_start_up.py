@@ -29,6 +29,7 @@ def in_a_process(program: str, **environment: str) -> object:
         ("import gymnasium, remanence; gymnasium.spec('remanence/CornerGrid-v0')", {"gymnasium", "numpy"}),
         ("from remanence.cli import main\ntry: main(['--help'])\nexcept SystemExit: pass", set()),
         ("from remanence.cli import main\ntry: main(['run', '--help'])\nexcept SystemExit: pass", set()),
+        ("import remanence.experiments", {"jax", "numpy", "polars", "optax", "scipy", "rich"}),
     ],
 )
 def test_slow_imports_wait_until_they_are_needed(program: str, needed: set[str]) -> None:

@@ -56,7 +56,7 @@ class Report:
             raise UserError(f"no finished run in '{self.out}': start one with `remanence run NAME`")
         report_path = write_report((_section(*one) for one in shown), self.to)
         count = len({experiment.name for experiment, *_ in shown})
-        print_rich(f"{count} experiments: open {report_path}")
+        print_rich(f"{count} {'experiment' if count == 1 else 'experiments'}: open {report_path}")
 
     def _named(self, name: str) -> tuple[Experiment, list[Results]]:
         """An experiment and its runs. Of a run's directory: the one that its data name, if it is registered."""

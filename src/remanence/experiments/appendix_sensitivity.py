@@ -6,8 +6,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from functools import partial
 
-import altair as alt
-
+from remanence.core.lazy import alt
 from remanence.experiments import figure2, figure2_deep, figure3, figure3_rooms, figure5_jellybean, figure5_minatar
 from remanence.experiments.base import Experiment
 from remanence.experiments.deep import CONTROL

@@ -14,7 +14,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import polars as pl
 from rich.console import Console
@@ -23,6 +22,7 @@ from remanence import __version__
 from remanence.agents.base import AgentConfig, hypers_of
 from remanence.agents.configs import PTTD, TD
 from remanence.core.errors import UserError
+from remanence.core.lazy import alt
 from remanence.core.types import Episodes
 from remanence.engine.lanes import Driver, Progress
 from remanence.engine.probes import value_maps

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 
-import altair as alt
 import numpy as np
 import polars as pl
 
 from remanence.agents.base import Agent
+from remanence.core.lazy import alt
 from remanence.engine.life import Probe
 from remanence.engine.probes import value_maps
 from remanence.experiments.base import PAPER, SMOKE, Experiment

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import altair as alt
 from rich.console import Console
 
 from remanence.core.errors import unknown
+from remanence.core.lazy import alt
 from remanence.results.archive import ARCHIVE
 from remanence.results.claims import CHANGED, SHORTENED, Claim, withheld
 from remanence.results.gains import Gain, gains

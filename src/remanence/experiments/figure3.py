@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 from functools import partial
 
-import altair as alt
 import numpy as np
 
 from remanence.agents.base import Agent
 from remanence.agents.configs import PTQ, Q
+from remanence.core.lazy import alt
 from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import episode_return, value_maps

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-import altair as alt
-
 from remanence.agents.configs import DQN, PTDQN
+from remanence.core.lazy import alt
 from remanence.core.types import Episodes
 from remanence.engine.probes import episode_return
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from remanence.agents.configs import PTQ
+from remanence.core.lazy import alt
 from remanence.core.types import Episodes
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment
 from remanence.experiments.controls import with_controls

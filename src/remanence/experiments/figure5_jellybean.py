@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-import altair as alt
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from jax import Array
 
 from remanence.agents.base import Agent
 from remanence.agents.networks import Dense, Flatten, Layer, Relu
+from remanence.core.lazy import alt
 from remanence.core.types import Steps
 from remanence.engine.life import Probe, ProbeInput
 from remanence.experiments.base import PAPER, RELEASED, SMOKE, Experiment

@@ -6,12 +6,12 @@ import dataclasses
 from collections.abc import Callable
 from functools import partial
 
-import altair as alt
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from remanence.agents.networks import Conv, Dense, Flatten, Layer, Relu
+from remanence.core.lazy import alt
 from remanence.core.types import Steps
 from remanence.engine.life import ProbeInput
 from remanence.engine.probes import latest_returns

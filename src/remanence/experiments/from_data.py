@@ -6,8 +6,7 @@ A description names its experiment. Only the names of the registry mean anything
 
 from __future__ import annotations
 
-import altair as alt
-
+from remanence.core.lazy import alt
 from remanence.experiments.base import Experiment
 from remanence.experiments.registry import REGISTRY
 from remanence.report.panels.run import chart

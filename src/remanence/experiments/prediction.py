@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-import altair as alt
 import numpy as np
 
 from remanence.agents.configs import PTTD, TD
 from remanence.agents.linear import FeatureConfig
+from remanence.core.lazy import alt
 from remanence.metrics import FAMILIES
 from remanence.report.figures import Line
 from remanence.report.panels.published import curves_with_published

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-import altair as alt
 import numpy as np
 
 from remanence.agents.base import Agent
 from remanence.agents.configs import PTQ, PTTD, TD
+from remanence.core.lazy import alt
 from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import value_error

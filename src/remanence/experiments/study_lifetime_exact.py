@@ -9,9 +9,9 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-import altair as alt
 import numpy as np
 
+from remanence.core.lazy import alt
 from remanence.experiments.base import SMOKE, Experiment
 from remanence.experiments.figure2 import GRID
 from remanence.experiments.figure2 import corner_grid_stream as stream

@@ -16,10 +16,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import altair as alt
-
 from remanence.agents.configs import DQN, PTDQN, PTQ
 from remanence.agents.shares import with_fields
+from remanence.core.lazy import alt
 from remanence.core.types import Episodes, Steps
 from remanence.engine.probes import latest_returns
 from remanence.experiments import figure5_jellybean, figure5_minatar

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-import altair as alt
+from remanence.core.lazy import alt
 
 
-class _Rows(alt.InlineData):
+@cache
+def _rows() -> type[alt.InlineData]:
     """Rows that are neither copied nor checked one by one: Altair does both at every step in which a chart is built."""
 
-    def __deepcopy__(self, _: Any) -> _Rows:
-        return self
+    class Rows(alt.InlineData):
+        def __deepcopy__(self, _: Any) -> Rows:
+            return self
 
-    def to_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
-        return {"values": self._kwds["values"]}
+        def to_dict(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {"values": self._kwds["values"]}
+
+    return Rows
 
 
 def inline(rows: Sequence[dict[str, Any]]) -> alt.InlineData:
     """Rows as the data of a chart; they must not change afterwards."""
-    return _Rows(values=rows)
+    return _rows()(values=rows)

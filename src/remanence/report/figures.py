@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline
 from remanence.results.continual import of_run

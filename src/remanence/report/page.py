@@ -12,11 +12,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 import numpy as np
 import vl_convert
 
 from remanence.core.files import remove_leftovers, replacing
+from remanence.core.lazy import alt
 from remanence.metrics import metric as metric_of
 from remanence.report.escaping import content_security_policy, safe_chart, script_json, slug
 from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS, of_summary, with_margin
@@ -29,20 +29,24 @@ from remanence.results.summary import at_switches, summarise
 
 STATIC = ("svg", "png", "pdf")
 SECONDS_TO_WRITE = 3600.0  # another process may be writing the same report
-FIGURE_STYLE = alt.Config(
-    font="Helvetica, Arial, sans-serif",
-    background="white",
-    view=alt.ViewConfig(stroke=None),
-    axis=alt.AxisConfig(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee"),
-    title=alt.TitleConfig(fontSize=14, subtitleFontSize=11, subtitleColor="#555555", anchor="start"),
-    legend=alt.LegendConfig(labelFontSize=11, titleFontSize=11, titleFontWeight="normal"),
-    facet=alt.CompositionConfig(spacing=8),
-)
 ABOUT_AGREEMENT = (
     "The authors' curves, measured from their figure files, against our 90 % interval at each point. Neighboring points depend on "
     "each other, so a share varies much between runs of the same program."
 )
 VERDICT_CLASS = {REPRODUCED: "good", NOT_REPRODUCED: "bad"}
+
+
+@cache
+def figure_style() -> alt.Config:
+    return alt.Config(
+        font="Helvetica, Arial, sans-serif",
+        background="white",
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(labelFontSize=11, titleFontSize=12, titleFontWeight="normal", gridColor="#eeeeee"),
+        title=alt.TitleConfig(fontSize=14, subtitleFontSize=11, subtitleColor="#555555", anchor="start"),
+        legend=alt.LegendConfig(labelFontSize=11, titleFontSize=11, titleFontWeight="normal"),
+        facet=alt.CompositionConfig(spacing=8),
+    )
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,7 @@ def _write_static(spec: dict[str, Any], to: Path, stem: str) -> None:
 def styled(chart: Any) -> Any:
     """Applies the style of all our figures."""
     chart = safe_chart(chart)  # a copy; each of Altair's `configure_…` would make one more, of the whole chart
-    chart.config = FIGURE_STYLE
+    chart.config = figure_style()
     return chart
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import altair as alt
-
+from remanence.core.lazy import alt
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline
 from remanence.results.gains import Gain

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import altair as alt
 import numpy as np
 
+from remanence.core.lazy import alt
 from remanence.metrics import metric
 from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.report.data import inline
 from remanence.results.store import Results
 
 CELL = 26
-VALUE_SCALE = alt.Scale(scheme="viridis", domain=[0, 1])
+VALUE_SCALE = {"scheme": "viridis", "domain": [0, 1]}
 
 
 def lattice(values: pl.DataFrame, title: str, numbers: bool) -> alt.TopLevelMixin:
@@ -22,7 +22,9 @@ def lattice(values: pl.DataFrame, title: str, numbers: bool) -> alt.TopLevelMixi
         x=alt.X("x:O", axis=None), y=alt.Y("y:O", axis=None, sort="descending")
     )
     tooltip = [alt.Tooltip("x:O"), alt.Tooltip("y:O"), alt.Tooltip("value:Q", format=".3f")]
-    squares = base.mark_rect().encode(color=alt.Color("value:Q", scale=VALUE_SCALE, title="value"), tooltip=tooltip)
+    squares = base.mark_rect().encode(
+        color=alt.Color("value:Q", scale=alt.Scale(**VALUE_SCALE), title="value"), tooltip=tooltip
+    )
     layers = [squares, _numbers(base, "datum.value < 0.6")] if numbers else [squares]
     tasks = values["task"].unique(maintain_order=True).to_list()
     return (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.metrics import NOT_NEGATIVE
 from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands

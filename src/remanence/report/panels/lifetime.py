@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import altair as alt
 import numpy as np
 
+from remanence.core.lazy import alt
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import altair as alt
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.report.data import inline
 from remanence.report.figures import Line, learning_curves, spoken_ticks
 from remanence.results.store import Results

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline
 from remanence.report.figures import colour_scale, seeds_and_bands

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import altair as alt
 import numpy as np
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.report.data import inline
 from remanence.results.store import Results
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import altair as alt
 import numpy as np
 
 from remanence.core.errors import UserError, unknown
+from remanence.core.lazy import alt
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline
 from remanence.report.figures import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import altair as alt
 import polars as pl
 
+from remanence.core.lazy import alt
 from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
 from remanence.report.data import inline

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from remanence.worlds.jellybean.items import JellyBean
-from remanence.worlds.jellybean.memory import Memory
-from remanence.worlds.jellybean.walking import CoreView
+
+if TYPE_CHECKING:
+    from remanence.worlds.jellybean.memory import Memory
+    from remanence.worlds.jellybean.walking import CoreView
 
 LEFT = 255  # in place of a collected item: the step is still to be made
 MAPS = 2**20  # numbers from here on are left to Python

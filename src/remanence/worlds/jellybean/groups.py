@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 import scipy
 
+from remanence.worlds import jellybean
 from remanence.worlds.jellybean.items import JellyBean
-from remanence.worlds.jellybean.world import JellyBeanWorlds
 
 RIGHT = 2
 STEPS, RADIUS = 256, 12  # length and half the height of the strip that is looked at
@@ -21,7 +21,7 @@ def share_in_groups(rules: JellyBean, kinds: tuple[str, ...] = ("blue", "red")) 
 
     An agent walks straight on, so that terrain is made; items it collected are counted. Groups cut by the edge are left out.
     """
-    worlds = JellyBeanWorlds(rules, WORLDS)
+    worlds = jellybean.JellyBeanWorlds(rules, WORLDS)
     for _ in range(STEPS):
         worlds.step(np.full(len(WORLDS), RIGHT))
     codes = [1 + kind for kind, item in enumerate(rules.items) if item.name in kinds]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import threading
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,15 @@ import numpy as np
 from jax import Array
 
 from remanence.core import hostcall
-from remanence.core.native.compiling import one_at_a_time
 from remanence.core.types import Key, ObsSpec, TimeStep
+from remanence.worlds import jellybean
 from remanence.worlds.base import HostedWorld
 from remanence.worlds.jellybean import directory
-from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.items import ACTIONS, JellyBean
 from remanence.worlds.jellybean.rewards import DISCOUNT
-from remanence.worlds.jellybean.world import ACTIONS, JellyBeanWorlds
+
+if TYPE_CHECKING:
+    from remanence.worlds.jellybean.world import JellyBeanWorlds
 
 SEEDS = 2**31 - 3  # seeds of distinct worlds in the original, from 1 upwards
 
@@ -105,7 +107,7 @@ class JellyBeanWorld(HostedWorld):
             arrays = {
                 name.removeprefix(f"{row}."): array for name, array in saved.items() if name.startswith(f"{row}.")
             }
-            numbers.append(_keep(JellyBeanWorlds.restore(self.rules, arrays)) if arrays else NO_MAP)
+            numbers.append(_keep(jellybean.JellyBeanWorlds.restore(self.rules, arrays)) if arrays else NO_MAP)
         return states._replace(map=np.array(numbers, np.int32))
 
     def drop(self, states: HostState) -> None:
@@ -123,7 +125,7 @@ class JellyBeanWorld(HostedWorld):
 def _begin(asked: np.ndarray, numbers: np.ndarray, views: np.ndarray) -> None:
     """[lanes, (rules, seed)] -> a map for each lane: its number [lanes], and its first view [lanes, view, view]."""
     asked = asked.reshape(-1, 2)
-    new_worlds = [JellyBeanWorlds(_rules[rules], [seed]) for rules, seed in asked.tolist()]
+    new_worlds = [jellybean.JellyBeanWorlds(_rules[rules], [seed]) for rules, seed in asked.tolist()]
     numbers.reshape(-1)[...] = [_keep(one) for one in new_worlds]
     views.reshape(len(asked), -1)[...] = [one.views[0].ravel() for one in new_worlds]
 
@@ -151,6 +153,8 @@ def _finish(asked: np.ndarray, result: np.ndarray) -> None:
 
 def _compiled_step() -> int:
     """The address of the handler that makes steps without Python, where it can."""
+    from remanence.core.native.compiling import one_at_a_time  # imports Numba, which is slow
+
     with one_at_a_time():
         from remanence.worlds.jellybean import direct
 

@@ -9,6 +9,8 @@ import numpy as np
 
 from remanence.core.errors import UserError, unknown
 
+ACTIONS = ("up", "left", "right", "down")
+
 CODE_BITS = 16  # of a stored item: its kind and its cell in the patch
 
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from remanence.worlds import jellybean
 from remanence.worlds.jellybean.items import JellyBean
-from remanence.worlds.jellybean.world import JellyBeanWorlds
 
 UNKNOWN, PROVISIONAL, FLOOR, PATH, AGENT = (128, 128, 128), (64, 64, 64), (0, 0, 0), (150, 130, 60), (255, 255, 255)
 
@@ -27,7 +27,7 @@ def view_picture(codes: np.ndarray, colours: np.ndarray, pixels: int = 16) -> np
 
 
 def world_picture(
-    worlds: JellyBeanWorlds,
+    worlds: jellybean.JellyBeanWorlds,
     lane: int = 0,
     radius: int = 48,
     path: Sequence[tuple[int, int]] | np.ndarray = (),
@@ -78,7 +78,7 @@ class Walk(NamedTuple):
 
 def walk_to_the_nearest(rules: JellyBean, seed: int = 3, steps: int = 400, radius: int = 32) -> Walk:
     """A walk that always goes to the nearest item in view."""
-    world, path = JellyBeanWorlds(rules, [seed]), [(0, 0)]
+    world, path = jellybean.JellyBeanWorlds(rules, [seed]), [(0, 0)]
     for _ in range(steps):
         world.step(np.array([_towards_the_nearest(world.views[0], len(path))]))
         path.append((int(world.places[0, 0]), int(world.places[0, 1])))

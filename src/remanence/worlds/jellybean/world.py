@@ -13,13 +13,12 @@ from remanence.core.native.compiling import first_one_at_a_time
 from remanence.worlds.jellybean import directory
 from remanence.worlds.jellybean import memory as memories
 from remanence.worlds.jellybean.energy import energy
-from remanence.worlds.jellybean.items import JellyBean
+from remanence.worlds.jellybean.items import ACTIONS, JellyBean
 from remanence.worlds.jellybean.patches import find
 from remanence.worlds.jellybean.random import MODULUS, seeded
 from remanence.worlds.jellybean.sampling import make_terrain, workspace
 from remanence.worlds.jellybean.walking import DONE, NO_TERRAIN, TOO_FAR, blank_sight, look, walk
 
-ACTIONS = ("up", "left", "right", "down")
 FIRST_TIMES = 10  # factor of iterations where an agent starts
 
 

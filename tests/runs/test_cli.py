@@ -234,6 +234,10 @@ def test_a_finite_but_absurd_value_is_divergence(tmp_path: Path, capsys: pytest.
             ("show", "figure2/tabular", "\x1b[31m"),
             "an argument has a control character, which no name or option needs: '�[31m'",
         ),
+        (
+            ("run", "figure2/tabular", "--out", "\ud800"),
+            "an argument has a character that no name or option can have: '�'",
+        ),
         (("run", "figure2/tabular", "--cores-per-group", "2147483648"), "at most 1,024; got 2,147,483,648"),
         (("run", "figure2/tabular", "--jobs", "1000000000"), "at most 1,024"),
         (("run", "figure2/tabular", "--set", "TD.lr=" + "-" * 100_000), "TD.lr must be float"),

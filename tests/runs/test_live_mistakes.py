@@ -37,6 +37,10 @@ class Broken(Script):
         self.how = how
         if how == "continuous":
             self.action_space = spaces.Box(-1.0, 1.0, (1,))
+        if how == "countless actions":
+            self.action_space = spaces.Discrete(2**40)
+        if how == "countless states":
+            self.observation_space = spaces.Discrete(2**31)
         if how == "dict":
             self.observation_space = spaces.Dict({"a": spaces.Discrete(2)})
         if how == "told in words":
@@ -76,6 +80,8 @@ class Broken(Script):
     ("how", "says"),
     [
         ("continuous", "make continuous actions discrete"),
+        ("countless actions", "at most 2,147,483,647 actions can be counted"),
+        ("countless states", "at most 2,147,483,647 states can be counted"),
         ("dict", "a ndarray outside of Dict"),
         ("tuple", "a ndarray outside of Tuple"),
         ("told in words", "vectors, images or Discrete observations, not Text: choose"),
@@ -96,6 +102,11 @@ def test_an_environment_that_breaks_the_contract(how: str, says: str) -> None:
     with pytest.raises(UserError, match=says):
         quiet("DQN", lambda: Broken(how), 100)
     assert all(one.closed for one in Script.made)
+
+
+def test_a_directory_that_no_file_system_can_have() -> None:
+    with pytest.raises(UserError, match="no file can have this name; choose another out"):
+        remanence.live("Q", Corridor, 10, out="\ud800", progress=False)
 
 
 class Shaped(Script):

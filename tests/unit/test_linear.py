@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from conftest import key_stub
-from remanence.agents.linear import Features, Value, linear, one_hot, row_and_column, thresholded_rbf
+from remanence.agents.linear import (
+    MAX_ENTRIES,
+    Features,
+    Value,
+    linear,
+    one_hot,
+    row_and_column,
+    table_entries,
+    thresholded_rbf,
+)
 
 ORDER = 26
 RBF = thresholded_rbf(ORDER)
@@ -114,3 +123,12 @@ def test_radial_indices_exist_and_differ(point: np.ndarray) -> None:
     assert index.max() < 676
     assert set(strength.tolist()) <= {0.0, 1.0}
     assert strength.sum() >= 1  # no point of the square is out of reach of all centres
+
+
+def test_entries_of_a_table_that_32_bits_cannot_count() -> None:
+    small = table_entries(jnp.arange(6.0).reshape(3, 2))
+    assert small.obs.tolist() == [0, 0, 1, 1, 2, 2]
+    assert small.output.tolist() == [0, 1, 0, 1, 0, 1]
+    assert small.weight.tolist() == [0, 1, 2, 3, 4, 5]
+    large = jax.eval_shape(table_entries, jax.ShapeDtypeStruct((9, 2**31 - 1), jnp.float32))
+    assert large.weight.shape == large.obs.shape == large.output.shape == (MAX_ENTRIES,)

@@ -80,8 +80,9 @@ def linear(features: Features, outputs: int = 1) -> Value:
 def table_entries(weight: Array) -> Visited:
     """The entries of a table, evenly spaced ones of a large table; weight: [states, outputs]."""
     count, outputs = min(weight.size, MAX_ENTRIES), weight.shape[1]
-    places = jnp.asarray(np.arange(count) * weight.size // count)
-    return Visited(places // outputs, places % outputs, weight.reshape(-1)[places])
+    places = np.arange(count) * weight.size // count  # of a large table more than 32 bits can count
+    state, output = (jnp.asarray(part, jnp.int32) for part in divmod(places, outputs))
+    return Visited(state, output, weight[state, output])
 
 
 def one_hot(states: int) -> Features:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,8 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:
-    """Refuses control characters: the parser prints what it does not understand, and a file's name could steer the terminal."""
+    """Refuses what no file's name can have, and control characters: the parser prints what it does not understand, and a name could
+    steer the terminal."""
     for argument in arguments:
+        try:
+            os.fsencode(argument)
+        except UnicodeEncodeError:
+            raise UserError(f"an argument has a character that no name or option can have: '{argument}'") from None
         if any(ord(character) < 32 or 127 <= ord(character) < 160 for character in argument):
             raise UserError(f"an argument has a control character, which no name or option needs: '{argument}'")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from remanence.core.describe import later
 from remanence.core.errors import UserError
-from remanence.core.types import EnvSpec, ObsSpec
+from remanence.core.types import MAX_COUNT, EnvSpec, ObsSpec
 
 DISCRETE, VECTOR, IMAGE = "number", "vector", "image"
 CHANNELS = (1, 3, 4)  # usual numbers of channels: used to find the channel axis of images
@@ -112,6 +112,9 @@ def read_spaces(observations: Any, actions: Any) -> Spaces:
             else ""
         )
         raise UserError(f"our agents need a Discrete action space, not {actions}{help}")
+    for what, space in (("actions", actions), ("states", observations)):
+        if isinstance(space, spaces.Discrete) and space.n > MAX_COUNT:
+            raise UserError(f"at most {MAX_COUNT:,} {what} can be counted; {space} has {space.n:,}")
     if 0 in (getattr(observations, "shape", None) or ()):
         raise UserError(
             f"observations need at least one number; those of {observations} have none (shape {observations.shape})"

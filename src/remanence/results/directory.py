@@ -69,6 +69,10 @@ class Directory:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from error
+        except ValueError as error:  # a character that no name can have
+            raise UserError(
+                f"cannot write to '{self.path}': no file can have this name; choose another --out"
+            ) from error
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise UserError(f"cannot write to '{self.path}': permission denied or read-only; choose another --out")
 

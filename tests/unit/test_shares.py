@@ -117,6 +117,7 @@ def test_a_half_life_decides_interval_decay_and_share() -> None:
     assert table.absorb == pytest.approx((1 - hypers_of(table).decay) / 10)
     assert PTTD(transient_half_life=Episodes(32)).consolidate_every == Episodes(2)
     assert PTTD(transient_half_life=Episodes(3)).consolidate_every == Episodes(1)
+    assert PTQ(transient_half_life=1).decay == PTTD(transient_half_life=Episodes(1)).decay == 0.5
     assert PTQ(transient_half_life=100, consolidate_every=Steps(50)).decay == pytest.approx(0.5**0.5)
     given = PTQ(transient_half_life=Episodes(10), absorb=0.01)
     assert (given.absorb, given.decay) == (0.01, pytest.approx(0.5**0.1))

@@ -173,4 +173,7 @@ def test_the_first_world_waits_while_another_process_compiles_and_the_next_does_
         fcntl.flock(held_by_another, fcntl.LOCK_UN)
         made = first.result()
         fcntl.flock(held_by_another, fcntl.LOCK_EX)
-        assert (JellyBeanWorlds(QUICK, [1]).views == made.views).all()
+        next_one = threads.submit(JellyBeanWorlds, QUICK, [1]).result(
+            timeout=60
+        )  # fails, and does not hang, if it waits
+        assert (next_one.views == made.views).all()

@@ -1,4 +1,4 @@
-"""Altair, imported when a chart is made: it takes as long to import as all of ours, and most commands draw nothing.
+"""Altair, imported when a chart is made: its import is slow, and most commands draw nothing.
 
 `from remanence.core.lazy import alt` instead of `import altair as alt`.
 """

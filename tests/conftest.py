@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -19,6 +20,10 @@ os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
 if version("jaxlib").startswith("0.10."):
     faster = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {faster}".strip()
+
+# Without Shardy a program compiles in four fifths of the time. `test_devices.py` has it, as users do.
+os.environ["JAX_USE_SHARDY_PARTITIONER"] = "false"
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "2"  # XLA's advice to use Shardy
 
 import jax
 import jax.numpy as jnp
@@ -41,6 +46,10 @@ from remanence.worlds.true_values import corner_grid_truth
 
 settings.register_profile("suite", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("suite")
+
+# Tracing makes many objects that live on: by default Python looks at all of them again and again.
+gc.freeze()
+gc.set_threshold(50_000, 20, 100)
 
 compiling.directory()  # chooses the directory of compiled kernels now: they take half a minute
 

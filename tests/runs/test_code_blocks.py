@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"(?:<!-- (not run|needs): ([^\n]+?) -->\n)?^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INCLUDE = '--8<-- "'
-STEPS, EPISODES, SEGMENTS, SEEDS = 64, 2, 3, 2  # of the shorter calls
+STEPS, EPISODES, SEGMENTS, SEEDS = 80, 2, 2, 2  # of the shorter calls: agents learn for some steps, after a batch of 64
 
 
 def blocks(page: str) -> list[tuple[str, str]]:
@@ -51,7 +51,7 @@ def shorter(stream: Any) -> Any:
         case Stationary() | Drift():
             return dataclasses.replace(stream, **_less(steps=stream.steps, episodes=stream.episodes))
         case Switches(every=every, segments=segments, order=order):
-            few = Episodes(min(every.count, EPISODES)) if isinstance(every, Episodes) else min(every, STEPS)
+            few = Episodes(min(every.count, EPISODES)) if isinstance(every, Episodes) else min(every, STEPS // SEGMENTS)
             named = not isinstance(order, str)  # by hand: its length is the number of segments
             return dataclasses.replace(
                 stream, every=few, segments=None if named else min(segments or SEGMENTS, SEGMENTS)
@@ -73,7 +73,7 @@ def shortened(call: Callable[..., Any]) -> Callable[..., Any]:
             if name in options:
                 options[name] = fewer(options[name])
         if "window" in options:
-            options["window"] = min(options["window"], STEPS)
+            options["window"] = min(options["window"], STEPS // SEGMENTS)
         return call(agents, env, shorter(stream), **{"progress": False, **options})
 
     return short
@@ -107,5 +107,5 @@ def test_a_shorter_stream_is_of_the_same_kind() -> None:
     assert shorter(50_000) == STEPS
     assert shorter(Stationary(episodes=100)) == Stationary(episodes=EPISODES)
     by_hand = Switches(print, (1, 2), every=500, order=(0, 1, 0), boundaries_known=True)
-    assert shorter(by_hand) == dataclasses.replace(by_hand, every=STEPS)
+    assert shorter(by_hand) == dataclasses.replace(by_hand, every=STEPS // SEGMENTS)
     assert shorter(Switches(every=Episodes(9), segments=9)) == Switches(every=Episodes(EPISODES), segments=SEGMENTS)

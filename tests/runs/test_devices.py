@@ -53,7 +53,8 @@ def run_with(devices: int) -> dict:
         "XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}",
         "JAX_PLATFORMS": "cpu",
     }
-    environment.pop("JAX_NUM_CPU_DEVICES", None)
+    for name in ("JAX_NUM_CPU_DEVICES", "JAX_USE_SHARDY_PARTITIONER"):
+        environment.pop(name, None)
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, timeout=300, check=False
     )

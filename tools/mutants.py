@@ -27,13 +27,13 @@ SECONDS = 240
 # module: (its unit tests, how many mutants by default)
 MODULES: dict[str, tuple[tuple[str, ...], int]] = {
     "updates.py": (("updates",), 12),
-    "agents/td.py": (("td",), 6),
-    "agents/pt.py": (("pt", "td"), 6),
+    "agents/td.py": (("td", "q"), 6),
+    "agents/pt.py": (("pt", "q"), 6),
     "agents/linear.py": (("linear", "pt"), 6),
     "agents/ring.py": (("ring",), 6),
-    "agents/behaviour.py": (("td", "behaviour"), 4),
+    "agents/behaviour.py": (("behaviour",), 4),
     "agents/replay.py": (("replay",), 8),
-    "agents/visits.py": (("linear", "pt", "shares"), 4),
+    "agents/visits.py": (("q", "pt", "shares"), 4),
     "agents/shares.py": (("shares", "configs"), 6),
     "agents/absorption.py": (("shares",), 6),
     "agents/n_step.py": (("dqn_options",), 4),
@@ -160,10 +160,17 @@ def survives(module: str, source: str, tests: list[str]) -> bool:
         import pytest
         from hypothesis import settings
 
+        class Fixtures:
+            """Those of conftest.py that unit tests name. Here programs are always optimized."""
+
+            @pytest.fixture
+            def optimized(self) -> None: ...
+
         settings.register_profile("mutants", deadline=None, max_examples=40, derandomize=True)
         settings.load_profile("mutants")
         # Without conftest.py, unless a test imports it: it starts jax, which takes longer than most of these tests.
-        os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", "--noconftest", *tests])))
+        options = ["-x", "-q", "-p", "no:cacheprovider", "--noconftest"]
+        os._exit(int(pytest.main([*options, *tests], plugins=[Fixtures()])))
     _, status = os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status) == 0
 

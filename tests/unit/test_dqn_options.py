@@ -8,13 +8,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from jax import Array
 
 from conftest import key_stub
 from remanence.agents import Agent, Hypers
-from remanence.agents.behaviour import LAST_STEP, Linear, epsilon_greedy
+from remanence.agents.behaviour import Linear, epsilon_greedy
 from remanence.agents.composition import separate_networks, single
 from remanence.agents.configs import DQN, PTDQN, DeepTD
 from remanence.agents.dqn import DeepState, deep_agent
@@ -228,25 +227,6 @@ def test_rewards_are_scaled_then_clipped_before_they_are_stored() -> None:
     for reward, stored in ((1.0, 0.5), (-1.0, -0.5), (8.0, 2.0), (-8.0, -2.0)):
         state = learned([transition(reward)], reward_scale=0.5, reward_clip=2.0)
         assert float(state.replay.items["extras"]["reward"][0]) == stored
-
-
-@pytest.mark.parametrize("schedule", [Linear(1.0, 0.0, 100), optax.linear_schedule(1.0, 0.0, 100)])
-def test_epsilon_follows_its_schedule(schedule: Any) -> None:
-    """1 at first: both actions; ½ after 50 steps: action 1, which is not greedy, a quarter of the time; 0 at the end."""
-    behave, values = epsilon_greedy(schedule), jnp.array([1.0, 0.0])
-    keys = jax.random.split(jax.random.key(0), 400)
-
-    def share(step: int) -> float:
-        return float(jnp.mean(jax.vmap(lambda key: behave(values, None, key, jnp.int32(step)))(keys)))
-
-    assert share(0) == pytest.approx(0.5, abs=0.08)
-    assert share(50) == pytest.approx(0.25, abs=0.07)
-    assert share(100) == share(LAST_STEP) == 0.0
-
-
-def test_a_linear_schedule() -> None:
-    schedule = Linear(1.0, 0.2, 8)
-    assert [float(schedule(step)) for step in (0, 2, 8, 1000)] == pytest.approx([1.0, 0.8, 0.2, 0.2])
 
 
 def test_the_agent_counts_the_steps_of_its_schedule() -> None:

@@ -132,3 +132,16 @@ def test_entries_of_a_table_that_32_bits_cannot_count() -> None:
     assert small.weight.tolist() == [0, 1, 2, 3, 4, 5]
     large = jax.eval_shape(table_entries, jax.ShapeDtypeStruct((9, 2**31 - 1), jnp.float32))
     assert large.weight.shape == large.obs.shape == large.output.shape == (MAX_ENTRIES,)
+
+
+@pytest.mark.parametrize(
+    ("lr", "visits", "expected"),
+    [(0.5, 2, 2.5), (0.5, 0, 1.0), (1.0, 3, 3.0), (1.5, 3, 3.25), (1.5, 2, 2.5), (0.0, 4, 1.0)],
+)
+def test_closed_form_of_many_steps(lr: float, visits: int, expected: float) -> None:
+    """w = 1, target 3: n steps of size α leave (1 − α)^n of the distance 2. With α = 1.5 each step changes its sign."""
+    step = linear(one_hot(1)).closed_form_step
+    assert step is not None
+    weights, target = jnp.ones((1, 1)), jnp.full((1, 1), 3.0)
+    found = step(weights, target, jnp.full((1, 1), visits, jnp.int32), lr)
+    assert float(found[0, 0]) == pytest.approx(expected, rel=1e-6)

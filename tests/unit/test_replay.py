@@ -209,3 +209,10 @@ def test_bad_memories_are_refused(arguments: tuple, complaint: str) -> None:
 
 def test_the_smallest_and_the_largest_memory_are_possible() -> None:
     assert [Replay(np.zeros(3), {}, capacity).capacity for capacity in (1, 2**31 - 2)] == [1, 2**31 - 2]
+
+
+def test_observations_that_are_single_numbers_can_be_stored_but_not_stacked() -> None:
+    extras = {"number": np.int32(0)}
+    Replay(np.int32(0), extras, capacity=1, frames=1)
+    with pytest.raises(UserError, match="cannot be stacked"):
+        Replay(np.int32(0), extras, capacity=4, frames=2)

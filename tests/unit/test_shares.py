@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import key_stub, transition
-from remanence.agents import Agent
+from remanence.agents import Agent, absorption
 from remanence.agents.absorption import BATCHES_PER_ROUND, until_absorbed
 from remanence.agents.base import hypers_of, program_of
 from remanence.agents.behaviour import epsilon_greedy, uniform
@@ -319,6 +319,28 @@ def test_a_fit_that_never_came_closer_does_not_end_the_search_for_a_step_size() 
     assert (absorbed, found) == (0, pytest.approx(0.01))  # and begins again, where it would end at 0
     absorbed, _ = fitted(found, helps_below=0.1, rounds=200)
     assert absorbed == pytest.approx(1, abs=0.05)
+
+
+def permanent_after(**options: Any) -> list[np.ndarray]:
+    """The permanent weights after a consolidation of two lanes; 400 visits, batches of 16."""
+    state = consolidated(*lived(PTDQN(**SMALL, decay=0.75, absorb=0.25, consolidate_every=400, **options), [1, 2]))
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(state.permanent)]
+
+
+def test_absorption_stops_when_the_share_is_absorbed() -> None:
+    """Four times as many batches, which are not needed, change nothing; a single round does not suffice."""
+    enough, more, few = (permanent_after(max_batches=most) for most in (400, 1600, BATCHES_PER_ROUND))
+    assert all(map(np.array_equal, enough, more))
+    assert not any(map(np.array_equal, enough, few))
+
+
+def test_how_many_batches_an_absorption_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If it is never good enough: four passes, 100 batches, in full rounds of 8; more if `min_batches` says so."""
+    monkeypatch.setattr(absorption, "TOLERANCE", 0.0)
+    usual, more = permanent_after(), permanent_after(min_batches=200)
+    for found, batches in ((usual, 96), (more, 200)):
+        assert all(map(np.array_equal, found, permanent_after(max_batches=batches)))
+    assert not any(map(np.array_equal, usual, more))
 
 
 def test_a_network_absorbs_what_is_the_opposite_of_before() -> None:

@@ -102,6 +102,8 @@ def test_double_value() -> None:
 def test_dueling() -> None:
     """v = 1, A = (4, 0, 2) with mean 2: q = (3, −1, 1), whose mean is v."""
     assert dueling(jnp.array([1.0]), jnp.array([4.0, 0.0, 2.0])).tolist() == [3, -1, 1]
+    two = dueling(jnp.array([[1.0], [0.0]]), jnp.array([[4.0, 0.0, 2.0], [1.0, 1.0, 4.0]]))
+    assert two.tolist() == [[3, -1, 1], [-1, -1, 2]]  # each state has its own mean
 
 
 def test_huber() -> None:

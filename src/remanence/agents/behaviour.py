@@ -70,6 +70,6 @@ def epsilon_greedy(epsilon: float | Schedule) -> Behaviour:
 
 
 def _choose_among(key: Key, candidates: Array) -> Array:
-    """The index of a uniformly drawn candidate, [actions] bool; the last action if there is none (NaN)."""
-    rank = randint(key, jnp.sum(candidates))
-    return jnp.minimum(jnp.sum(jnp.cumsum(candidates) <= rank), candidates.shape[0] - 1).astype(jnp.int32)
+    """The index of a uniformly drawn candidate, [actions] bool; the first action if there is none (NaN)."""
+    rank = randint(key, jnp.sum(candidates))  # -1 if there is none
+    return jnp.sum(jnp.cumsum(candidates) <= rank).astype(jnp.int32)

@@ -163,11 +163,11 @@ class Replay:
     def read(self, ring: Ring, ages: Array) -> Sample:
         """The transitions of these ages, [batch]."""
         slots = (rings.overwritten(ring) + ages) % self.slots
-        items = jax.tree.map(lambda leaf: leaf[slots], ring.items)
+        items = jax.tree.map(lambda leaf: rows(leaf, slots), ring.items)
         now, valid = items["now"], jnp.ones(ages.shape, bool)
         following = items.get("next", now)
         if self.implicit:
-            following = jax.tree.map(lambda leaf: leaf[(slots + 1) % self.slots], ring.items["now"])
+            following = jax.tree.map(lambda leaf: rows(leaf, (slots + 1) % self.slots), ring.items["now"])
             valid = ~items["cut"]
         if self.frames == 1:
             obs, next_obs = self.storage.unpack(now["frame"]), self.storage.unpack(following["frame"])
@@ -211,6 +211,12 @@ class Replay:
         stack = self.storage.unpack(jnp.concatenate(seen, axis=1))
         obs = join_frames(stack[:, : self.frames])
         return obs, join_frames(stack[:, 1:]) if has_next else obs
+
+
+def rows(leaf: Array, slots: Array) -> Array:
+    """leaf[slots]. A column of numbers is read as a matrix of one column: XLA else reads an older copy of a buffer that was just
+    written to, and copies all of it for that at every step."""
+    return leaf[:, None][slots][:, 0] if leaf.ndim == 1 else leaf[slots]
 
 
 def draw(key: Key, size: Array, batch: int) -> Array:

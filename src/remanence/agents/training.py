@@ -17,9 +17,29 @@ from remanence.core.tree_utils import tree_where
 from remanence.core.types import Key
 from remanence.updates import huber, squared
 
+
+
+class Adam(optax.GradientTransformation):
+    """optax's Adam. Its direction is a function of the new moments alone, so `apply_gradient` computes it from these.
+
+    Otherwise XLA computes the new moments twice, for the state and for the direction, and copies the old ones, which it would
+    replace in place.
+    """
+
+    decay_of_mean, decay_of_square, eps = 0.9, 0.999, 1e-8
+
+    @classmethod
+    def make(cls) -> Adam:
+        return cls(*optax.scale_by_adam(cls.decay_of_mean, cls.decay_of_square, cls.eps))
+
+    def direction(self, state: optax.ScaleByAdamState) -> Any:
+        first, second = 1 - self.decay_of_mean**state.count, 1 - self.decay_of_square**state.count
+        return jax.tree.map(lambda m, v: (m / first) / (jnp.sqrt(v / second) + self.eps), state.mu, state.nu)
+
+
 OPTIMIZERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "sgd": optax.identity,
-    "adam": optax.scale_by_adam,
+    "adam": Adam.make,
     "rmsprop": optax.scale_by_rms,
 }
 LOSSES: dict[str, Callable[[Array], Array]] = {"squared": squared, "huber": huber}
@@ -181,8 +201,11 @@ def apply_gradient(
 ) -> tuple[Any, Any]:
     """One optimizer step, or none if not `ready`: the new weights and optimizer state."""
     direction, new_opt_state = optimizer.update(gradient, opt_state, weights)
+    new_opt_state = tree_where(ready, new_opt_state, opt_state)
+    if isinstance(optimizer, Adam):
+        direction = optimizer.direction(new_opt_state)
     moved = jax.tree.map(lambda leaf, step: leaf - lr * step, weights, direction)
-    return tree_where(ready, moved, weights), tree_where(ready, new_opt_state, opt_state)
+    return tree_where(ready, moved, weights), new_opt_state
 
 
 def check_options(

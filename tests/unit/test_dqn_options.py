@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from jax import Array
 
@@ -23,7 +24,7 @@ from remanence.agents.networks import Dense, Flatten, mlp, sequence
 from remanence.agents.replay import IMPLICIT, SEPARATE, Frame, Replay
 from remanence.agents.ring import Ring
 from remanence.agents.td import CONTROL
-from remanence.agents.training import Consolidation, Training
+from remanence.agents.training import Adam, Consolidation, Training, apply_gradient, make_optimizer
 from remanence.core.describe import to_json
 from remanence.core.errors import UserError
 from remanence.core.masking import LANES
@@ -411,3 +412,20 @@ def test_descriptions_of_agents_without_options_are_as_they_were() -> None:
         "tau": 0.5,
         "train_every": 4,
     }
+
+
+def test_adams_direction_from_its_moments_is_optaxs() -> None:
+    """`apply_gradient` computes it from the new state."""
+    adam, theirs = make_optimizer("adam"), optax.scale_by_adam()
+    assert isinstance(adam, Adam)
+    weights = {"w": jnp.array([1.0, -2.0, 0.5]), "b": jnp.zeros(2)}
+    state, their_state, ours, expected = adam.init(weights), theirs.init(weights), weights, weights
+    update, theirs_update = jax.jit(partial(apply_gradient, adam)), jax.jit(theirs.update)
+    for seed in range(4):
+        gradient = jax.tree.map(lambda leaf, seed=seed: jax.random.normal(jax.random.key(seed), leaf.shape), weights)
+        direction, their_state = theirs_update(gradient, their_state)
+        expected = jax.tree.map(lambda leaf, step: leaf - 0.1 * step, expected, direction)
+        ours, state = update(gradient, ours, state, 0.1, jnp.bool_(True))
+        jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), ours, expected)
+    waiting, same_state = update(gradient, ours, state, 0.1, jnp.bool_(False))
+    jax.tree.map(np.testing.assert_array_equal, (waiting, same_state), (ours, state))

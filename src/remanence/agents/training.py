@@ -18,7 +18,6 @@ from remanence.core.types import Key
 from remanence.updates import huber, squared
 
 
-
 class Adam(optax.GradientTransformation):
     """optax's Adam. Its direction is a function of the new moments alone, so `apply_gradient` computes it from these.
 

@@ -15,6 +15,7 @@ from remanence.gym.spaces import named_parts
 TOLERANCE = 1e-6
 # Up to this size, numbers are faster compared one by one than by NumPy.
 FEW = 16
+FLAG = (bool, np.bool_)
 
 
 class HostStep(NamedTuple):
@@ -56,6 +57,7 @@ class ObsCheck:
 
     def __init__(self, space: Any) -> None:
         self.space, self.bounds, self.few_bounds = space, None, None
+        self.shape = space.shape or ()
         self.parts = {key: ObsCheck(part) for key, part in named_parts(space).items()}
         if self.parts:
             return
@@ -80,7 +82,7 @@ class ObsCheck:
         array = np.asarray(obs)
         if array.dtype.kind not in self.kinds:
             raise UserError(f"an observation of dtype {array.dtype} instead of {self.space.dtype}: {_short(obs)}")
-        if array.shape != (self.space.shape or ()):
+        if array.shape != self.shape:
             raise UserError(f"an observation of shape {array.shape} instead of {self.space.shape}")
         if not self._is_inside(array):
             finite = not self.finite or np.isfinite(array).all()
@@ -92,7 +94,10 @@ class ObsCheck:
     def _is_inside(self, array: np.ndarray) -> bool:
         if self.few_bounds is not None:
             low, high = self.few_bounds
-            return all(a <= b <= c for a, b, c in zip(low, array.tolist(), high, strict=True))
+            for a, b, c in zip(low, array.tolist(), high, strict=True):  # noqa: SIM110 (three times as fast as `all`)
+                if not a <= b <= c:
+                    return False
+            return True
         if self.bounds is not None:
             low, high = self.bounds
             return bool(((array >= low) & (array <= high)).all())
@@ -123,9 +128,9 @@ def checked_step(answer: Any) -> tuple[Any, float, bool, bool]:
     if not (isinstance(answer, tuple) and len(answer) == 5):
         raise UserError(f"{_short(answer)} instead of obs, reward, terminated, truncated, info")
     obs, reward, terminated, truncated, _ = answer
-    for name, value in (("terminated", terminated), ("truncated", truncated)):
-        if not isinstance(value, bool | np.bool_):
-            raise UserError(f"{name} that is not True or False: {_short(value)}")
+    if not (isinstance(terminated, FLAG) and isinstance(truncated, FLAG)):
+        name = "truncated" if isinstance(terminated, FLAG) else "terminated"
+        raise UserError(f"{name} that is not True or False: {_short(truncated if name == 'truncated' else terminated)}")
     return obs, checked_reward(reward), bool(terminated), bool(truncated)
 
 

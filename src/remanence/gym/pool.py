@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,9 +175,10 @@ class EnvWorker:
 
     def _seen(self, obs: Any) -> np.ndarray:
         """A checked observation as agents see it."""
-        if self._number not in self._checks:
-            self._checks[self._number] = ObsCheck(self._env.observation_space)
-        return self.spaces.encode(self._checks[self._number](obs))
+        number = self._number
+        if number not in self._checks:
+            self._checks[number] = ObsCheck(self._envs[number].observation_space)
+        return self.spaces.encode(self._checks[number](obs))
 
     def _is_truncated(self) -> bool:
         table = self.schedule
@@ -185,8 +186,10 @@ class EnvWorker:
 
     def _prepare(self) -> None:
         """Sets the task and the parameter of the next step."""
+        if self._nothing_changes and self._prepared_for >= 0:
+            return
         time = self._clock
-        if time == self._prepared_for or (self._nothing_changes and self._prepared_for >= 0):
+        if time == self._prepared_for:
             return
         self._prepared_for, self._task = time, self.schedule.task(time)
         if self._number not in self._envs:
@@ -218,17 +221,16 @@ class EnvPool:
         """what an environment raised"""
         self.stopping = False
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Stores what a call raises, because the compiled program passes on only its text. Lanes on other devices then stop too."""
+    def __enter__(self) -> EnvPool:
+        """Stores what is raised inside, because the compiled program passes on only its text. Lanes on other devices stop too."""
         if self.stopping:
             raise RuntimeError("stopped")
-        try:
-            yield
-        except BaseException as error:
+        return self
+
+    def __exit__(self, kind: Any, error: BaseException | None, where: Any) -> None:
+        if error is not None:
             self.failure = self.failure or error
             self.stopping = True
-            raise
 
     def begin(self, seeds: Sequence[int]) -> list[tuple[int, np.ndarray]]:
         """A lane's number and first observation, for each seed."""

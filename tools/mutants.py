@@ -40,10 +40,10 @@ MODULES: dict[str, tuple[tuple[str, ...], int]] = {
     "agents/dqn.py": (("dqn", "dqn_options", "shares"), 8),
     "results/statistics.py": (("statistics", "verdicts"), 10),
     "results/claims.py": (("verdicts", "results"), 8),
-    "results/continual.py": (("continual",), 8),
+    "results/continual.py": (("continual", "live_results"), 8),
     "results/gains.py": (("gains",), 5),
-    "results/summary.py": (("results",), 6),
-    "results/description.py": (("results", "configs"), 4),
+    "results/summary.py": (("live_results", "results"), 6),
+    "results/description.py": (("description",), 4),
 }
 _OTHER: dict[type, type] = {
     ast.Lt: ast.LtE,

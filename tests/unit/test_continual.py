@@ -84,6 +84,25 @@ def test_where_the_optimum_is_measured_it_is_the_level() -> None:
     assert of_run(measured, "discounted_return")["A"].recovery.item() == 10
 
 
+def test_the_optimum_of_a_task_that_returns_is_its_mean() -> None:
+    """Tasks 0 1 0 with the optima 1, 2 and 1; agents whose return is 1 less are never near it, of the same task too."""
+    best = np.repeat([1.0, 2.0, 1.0], 10)
+    results = in_memory({"best": best.tolist(), "worse": (best - 1).tolist()}, metric="discounted_return", order=ORDER)
+    regret = results.curves.with_columns(
+        metric=pl.lit("regret"), value=pl.when(pl.col("lane") == 0).then(0.0).otherwise(1.0)
+    )
+    measured = dataclasses.replace(results, curves=pl.concat([results.curves, regret]))
+    found = {name: one.recovery.item() for name, one in of_run(measured, "discounted_return").items()}
+    assert found == {"best": 5, "worse": 10}
+
+
+def test_controls_set_no_level() -> None:
+    """A control of ours reaches 2: A, which stays at 1, recovers all the same. It would not if the control counted."""
+    curves = {"A": [1.0] * 20, "A without consolidation": [2.0] * 20, "B": [1.0] * 20}
+    assert recovery(curves) == {"A": 5, "A without consolidation": 5, "B": 5}
+    assert recovery({name: curves[name] for name in ("A without consolidation",)}) == {"A without consolidation": 5}
+
+
 def test_the_final_level_is_the_last_tenth_of_a_segment() -> None:
     """Of 40 windows the last four; of six windows the last one. Of two contenders the better, for each task."""
     rising = np.array([[0.0] * 36 + [1.0, 2.0, 3.0, 6.0]])

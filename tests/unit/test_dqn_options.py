@@ -39,11 +39,13 @@ def weights(gain: list[float], bias: list[float]) -> list[Any]:
     return [(), (jnp.array([gain]), jnp.array(bias))]
 
 
-def transition(reward: float = 1.0, action: int = 0, discount: float = 0.5, valid: bool = True) -> Transition:
+def transition(
+    reward: float = 1.0, action: int = 0, discount: float = 0.5, valid: bool = True, last: bool = False
+) -> Transition:
     """From the state 1 to the state 2."""
     one, two = jnp.array([1.0]), jnp.array([2.0])
     numbers = jnp.int32(action), jnp.float32(reward), jnp.float32(discount)
-    return Transition(one, *numbers, two, jnp.bool_(False), jnp.bool_(valid))
+    return Transition(one, *numbers, two, jnp.bool_(last), jnp.bool_(valid))
 
 
 @cache
@@ -228,6 +230,13 @@ def test_rewards_are_scaled_then_clipped_before_they_are_stored() -> None:
     for reward, stored in ((1.0, 0.5), (-1.0, -0.5), (8.0, 2.0), (-8.0, -2.0)):
         state = learned([transition(reward)], reward_scale=0.5, reward_clip=2.0)
         assert float(state.replay.items["extras"]["reward"][0]) == stored
+
+
+def test_a_terminal_transition_is_learned_from_where_the_next_state_is_not_stored() -> None:
+    """y = 1, whatever follows. A truncated one is not: the next entry of the replay buffer begins another episode."""
+    assert moved(learned([transition(discount=0.0, last=True)], implicit_next=True)) == pytest.approx(2 * LR * 1.0)
+    assert moved(learned([transition(last=True)], implicit_next=True)) == 0.0
+    assert moved(learned([transition()], implicit_next=True)) == pytest.approx(2 * LR * 3.5)
 
 
 def test_the_agent_counts_the_steps_of_its_schedule() -> None:

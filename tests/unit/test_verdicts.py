@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from remanence.results import claims
 from remanence.results.claims import ALPHA, MIN_SEEDS, Finding, claim, everywhere, is_below, is_same, judged, withheld
@@ -111,6 +112,18 @@ def test_the_same_within_a_margin() -> None:
     assert is_same(left, far, 0.5, "").verdict == claims.NOT_REPRODUCED
     assert is_same(left, near, 0.02, "").verdict == claims.UNDECIDED
     assert (is_same(left, near, 0.02, "").p or 0.0) > ALPHA
+    # The nearer end of the margin decides, inside and outside of it. The mean is 1 ± 0.12.
+    sample, nothing = np.array([1.0, 1.2, 0.8, 1.1, 0.9, 1.0]), np.zeros(6)
+    for margin, verdict in (
+        (1.5, claims.REPRODUCED),
+        (1.05, claims.UNDECIDED),
+        (0.95, claims.UNDECIDED),
+        (0.6, claims.NOT_REPRODUCED),
+    ):
+        for sign in (1, -1):
+            found = is_same(sign * sample, nothing, margin, "")
+            assert found.verdict == verdict, margin
+            assert found.p == pytest.approx(stats.ttest_1samp(sample, margin).pvalue)
     assert is_same(left[:4], near[:4], 0.5, "").verdict == claims.TOO_FEW
     assert is_same(left[:0], near[:0], 0.5, "").verdict == claims.NOT_RUN
 

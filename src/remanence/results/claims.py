@@ -69,9 +69,9 @@ def is_same(left: np.ndarray, right: np.ndarray, margin: float, label: str) -> F
     finding = _with_effects(_measured(sample, label, f", margin ±{margin:.4f}"), left, right)
     if finding.verdict == TOO_FEW:
         return finding
-    # Two one-sided tests, against both ends of the margin. Their p-values are doubled, as all others are two-sided.
-    ends, inside = (student_p(sample, -margin), student_p(sample, margin)), abs(float(np.mean(sample))) < margin
-    p = max(ends) if inside else min(ends)
+    # Two one-sided tests, against both ends of the margin. Their p-values are doubled, as all others are two-sided. The nearer end,
+    # whose p-value is the larger one, decides: inside both must be excluded, outside the mean must be beyond it.
+    p, inside = max(student_p(sample, -margin), student_p(sample, margin)), abs(float(np.mean(sample))) < margin
     verdict = UNDECIDED if p > ALPHA else REPRODUCED if inside else NOT_REPRODUCED
     return replace(finding, verdict=verdict, p=p)
 

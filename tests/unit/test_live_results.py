@@ -75,6 +75,8 @@ def test_summary_of_the_end() -> None:
     """The last third of 0, …, 8 is 6, 7, 8; the last tenth is one window."""
     assert RAMP.summary(last=1 / 3).rows()[0]["mean"] == 7 + 5
     assert RAMP.summary("return", last=0.1).rows()[0]["mean"] == 8 + 5
+    assert "the last 10 % of each seed's curve" in str(RAMP.summary(last=0.1))
+    assert "Mean over each seed's curve" in str(RAMP.summary())
     for last in (0, -1, 1.5, True, "x", float("nan")):
         with pytest.raises(UserError, match="above 0 and at most 1"):
             RAMP.summary(last=last)  # type: ignore[arg-type]
@@ -211,6 +213,18 @@ def test_frame() -> None:
     pandas = RAMP.to_pandas()
     assert list(pandas.columns) == frame.columns
     assert pandas["value"].tolist() == frame["value"].to_list()
+
+
+def test_frame_where_each_seed_draws_its_tasks() -> None:
+    """Its own curve tells the task of each window."""
+    drawn = np.array([[1.0] * 6 + [0.0] * 3, [0.0] * 3 + [1.0] * 6])
+    description = {**FIVE.description, "stream": {**FIVE.description["stream"], "order": [None] * 3}, "seeds": [0, 1]}
+    description["contenders"] = {"A": {"hypers": {}}}
+    found = with_curves(description, {"return": {"A": level(3, 4)}, "task": {"A": drawn}})
+    frame = LiveResults(None, description, found.lanes, found.curves).frame()
+    assert frame["metric"].unique().to_list() == ["return"]
+    assert frame.filter(pl.col("seed") == 0)["task"].to_list() == ["high"] * 6 + ["low"] * 3
+    assert frame.filter(pl.col("seed") == 1)["task"].to_list() == ["low"] * 3 + ["high"] * 6
 
 
 def test_pandas_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def pt_td(
     absorbs: bool = False,
 ) -> Agent:
     """PT-TD (Algorithm 1), generalised to any consolidation interval and decay. See `permanent_transient`."""
-    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every, absorbs=absorbs)
+    return permanent_transient(PREDICTION, value, behaviour, example_obs, buffer, consolidate_every, True, absorbs)
 
 
 def pt_q(
@@ -73,8 +73,8 @@ def permanent_transient(
     example_obs: ArrayLike,
     buffer: int | None,
     consolidate_every: ConsolidateEvery,
-    clear: bool = True,
-    absorbs: bool = False,
+    clear: bool,
+    absorbs: bool,
 ) -> Agent:
     """An agent with a permanent and a transient part, each with its own weights.
 

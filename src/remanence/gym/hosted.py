@@ -186,5 +186,5 @@ def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, outcome: np
             obs[row] = reset_obs[row] = seen.obs.ravel()
             if seen.last:
                 reset_obs[row] = seen.reset_obs.ravel()
-            told = outcome[row]  # number by number: half the time of a tuple
-            told[0], told[1], told[2], told[3] = seen.reward, seen.discount, seen.last, seen.completed
+            numbers = outcome[row]  # one by one: half the time of a tuple
+            numbers[0], numbers[1], numbers[2], numbers[3] = seen.reward, seen.discount, seen.last, seen.completed

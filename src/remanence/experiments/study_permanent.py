@@ -291,7 +291,8 @@ EXPERIMENTS = (
         {FULL: _minatar, SHORT: _short_minatar, SMOKE: partial(small_minatar_plan, MINATAR)},
         "30 h",
         UNTUNED,
-        "In the preset short each of the three games comes twice, in the same order for all seeds, for 100 000 steps each time.",
+        "In the preset short each of the three games comes twice, in the same order for all seeds, for 100 000 steps each time;"
+        " DQN has the step size 1e-4 there, as PT-DQN has.",
         continual=figure5_minatar.RETURN,
     ),
 )

@@ -128,9 +128,9 @@ def checked_step(answer: Any) -> tuple[Any, float, bool, bool]:
     if not (isinstance(answer, tuple) and len(answer) == 5):
         raise UserError(f"{_short(answer)} instead of obs, reward, terminated, truncated, info")
     obs, reward, terminated, truncated, _ = answer
-    if not (isinstance(terminated, FLAG) and isinstance(truncated, FLAG)):
-        name = "truncated" if isinstance(terminated, FLAG) else "terminated"
-        raise UserError(f"{name} that is not True or False: {_short(truncated if name == 'truncated' else terminated)}")
+    for name, value in (("terminated", terminated), ("truncated", truncated)):
+        if not isinstance(value, FLAG):
+            raise UserError(f"{name} that is not True or False: {_short(value)}")
     return obs, checked_reward(reward), bool(terminated), bool(truncated)
 
 

@@ -38,7 +38,7 @@ test-long: $(READY)  ## the long ones: kills, full disks, clusters, homes of oth
 $(OLDEST)/.ready: pyproject.toml constraints-oldest.txt
 	$(PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
-	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable . pytest hypothesis
+	$(OLDEST)/bin/python -m pip install --quiet --constraint constraints-oldest.txt --editable '.[pandas,plot]' pytest hypothesis
 	touch $@
 
 test-oldest: $(OLDEST)/.ready  ## the unit tests with the oldest supported version of every dependency, on Python 3.11

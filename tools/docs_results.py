@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from remanence.experiments import REGISTRY
-from remanence.experiments.base import Experiment
+from remanence.experiments.base import NOT_IN_PAPER, Experiment
 from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS, with_margin
 from remanence.report.page import Section, write_report
 from remanence.report.terminal import gains_figure, size
@@ -62,7 +62,7 @@ ABOUT_ARCHIVE = (
 )
 COLUMNS = (
     *("experiment", "preset", "agents", "seeds", "length", "steps in all", "hours", "processor hours", "version"),
-    *("claims of the paper", "published points inside our 90 % interval"),
+    *("claims", "published points inside our 90 % interval"),
 )
 MARKED = re.compile(r"(<!-- written by tools/docs_results.py -->\n).*(<!-- until here -->)", re.DOTALL)
 OF_EXPERIMENT = re.compile(r"(<!-- archive: ([\w/-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -109,7 +109,7 @@ def overview(
     best: Mapping[str, Results], said: Mapping[str, Row], pictures: Mapping[str, Sequence[str]]
 ) -> Iterator[str]:
     """One row per experiment."""
-    yield "| in the paper | command | size | time on 2 cores | claims of the paper | figure |"
+    yield "| in the paper | command | size | time on 2 cores | claims | figure |"
     yield "|---|---|---|---|---|---|"
     for name, one in REGISTRY.items():
         claims = one.judge(best[name]) if name in best else []
@@ -122,7 +122,7 @@ def overview(
 
 def table_of_claims(best: Mapping[str, Results]) -> Iterator[str]:
     """One row per archived experiment that decides something."""
-    yield from ("| in the paper | experiment | seeds | claims of the paper |", "|---|---|---|---|")
+    yield from ("| in the paper | experiment | seeds | claims |", "|---|---|---|---|")
     for name, results in best.items():
         if verdict := counts(REGISTRY[name].judge(results)):
             where = f"docs/reproduction.md#{anchor(name)}"
@@ -236,9 +236,9 @@ def section(experiment: Experiment, results: Results, pictures: Sequence[str]) -
     yield from (f"### {experiment.title} {{ #{anchor(experiment.name)} }}", "")
     how = experiment.provenance(results).text
     run = f"Preset `{results.preset}`, {len(results.seeds)} seeds{f'; {how}' if how else ''}."
-    yield from (" ".join([f"`{experiment.name}`; in the paper: {experiment.figure}.", run, *experiment.remarks]), "")
+    yield from (" ".join([_source(experiment), run, *experiment.remarks]), "")
     if claims:
-        yield from ("| claim of the paper | verdict | evidence |", "|---|---|---|")
+        yield from ("| claim | verdict | evidence |", "|---|---|---|")
         yield from (f"| {one.text} | **{one.verdict}** | {one.evidence} |" for one in claims)
         yield ""
     if agreements:
@@ -247,6 +247,13 @@ def section(experiment: Experiment, results: Results, pictures: Sequence[str]) -
         yield ""
     for file in pictures:
         yield from (picture(file, experiment.title, "figure"), "")
+
+
+def _source(experiment: Experiment) -> str:
+    figure = experiment.figure
+    return (
+        f"`{experiment.name}`, {figure}." if figure == NOT_IN_PAPER else f"`{experiment.name}`; in the paper: {figure}."
+    )
 
 
 def picture(file: str, title: str, kind: str) -> str:

@@ -72,6 +72,10 @@ def test_a_linear_schedule() -> None:
     assert float(Linear(1.0, 0.0, 1)(1)) == 0.0  # the shortest one
     with pytest.raises(UserError, match="at least one step"):
         Linear(1.0, 0.0, 0)
+    later = Linear(1.0, 0.2, 8, after=10)
+    assert [float(later(step)) for step in (0, 10, 12, 18, 1000)] == pytest.approx([1.0, 1.0, 0.8, 0.2, 0.2])
+    with pytest.raises(UserError, match="after 0 or more steps"):
+        Linear(1.0, 0.0, 8, after=-1)
 
 
 def test_the_last_step_is_the_largest_that_a_life_can_count_to() -> None:

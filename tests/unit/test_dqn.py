@@ -24,7 +24,16 @@ from remanence.agents.dqn import DeepState, deep_agent
 from remanence.agents.networks import Dense, Tanh, mlp, precomputed_inputs, sequence, stacked
 from remanence.agents.replay import draw
 from remanence.agents.td import CONTROL, PREDICTION
-from remanence.agents.training import DECAY, KEEP, REINIT, Consolidation, OnConsolidate, Renewal, Training
+from remanence.agents.training import (
+    DECAY,
+    KEEP,
+    REINIT,
+    Consolidation,
+    OnConsolidate,
+    Renewal,
+    Training,
+    make_optimizer,
+)
 from remanence.core.errors import UserError
 from remanence.core.masking import LANES
 from remanence.core.types import EnvSpec, ObsSpec, Steps, TaskObs, Transition
@@ -386,6 +395,22 @@ def test_any_transformation_of_optax_is_an_optimizer() -> None:
     clipped = lived("sgd", optax.chain(optax.clip_by_global_norm(1e-3), optax.scale(2.0)))
     moved = np.linalg.norm(flat(clipped.permanent) - flat(before.permanent))
     assert moved == pytest.approx(HYPERS.permanent_lr * 2e-3, rel=1e-3)
+
+
+def test_rmsprop_of_the_first_dqns() -> None:
+    """By hand, and the numbers of PyTorch's RMSprop(alpha=0.95, eps=0.01, centered=True, momentum=0.95): after gradients 1 and 1
+    variances are .0475 and .0880, so the steps are 1/(√.0475 + .01) and 0.95 of it + 1/(√.0880 + .01)."""
+    optimizer = make_optimizer("rmsprop of dqn")
+    weights = jnp.zeros(3)
+    state, moved = optimizer.init(weights), []
+    for gradient in ([1.0, -2.0, 0.1], [1.0, 3.0, 0.0]):
+        step, state = optimizer.update(jnp.array(gradient), state, weights)
+        weights = weights - step
+        moved.append(weights)
+    first = 1 / (np.sqrt(0.0475) + 0.01)
+    assert float(moved[0][0]) == pytest.approx(-first, rel=1e-5)
+    assert float(moved[1][0]) == pytest.approx(-first - (0.95 * first + 1 / (np.sqrt(0.08799375) + 0.01)), rel=1e-5)
+    np.testing.assert_allclose(moved[1], [-11.815877, 5.034174, -6.133137], rtol=1e-5)
 
 
 def test_a_penalty_in_the_loss() -> None:

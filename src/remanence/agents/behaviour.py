@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from remanence.core.describe import later
 from remanence.core.errors import UserError, calling
 from remanence.core.prng import randint
 from remanence.core.types import Key
@@ -33,13 +34,17 @@ class Linear:
     start: float
     end: float
     steps: int
+    after: int = later(0)
+    """steps at `start` before it begins to change"""
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise UserError(f"a schedule needs at least one step; got {self}")
+        if self.after < 0:
+            raise UserError(f"a schedule begins to change after 0 or more steps; got {self}")
 
     def __call__(self, step: Array | int) -> Array:
-        return self.start + (self.end - self.start) * jnp.minimum(step / self.steps, 1.0)
+        return self.start + (self.end - self.start) * jnp.clip((step - self.after) / self.steps, 0.0, 1.0)
 
 
 def uniform(actions: int) -> Behaviour:

@@ -80,7 +80,7 @@ class Deep(CheckedConfig):
     epsilon: float | Linear | Callable[..., Any] = 0.1
     """probability of a random action: a number, or a schedule such as `Linear(1.0, 0.05, 10_000)` or one of optax"""
     optimizer: Optimizer = "adam"
-    """sgd, adam, rmsprop, or an optax transformation without its learning rate"""
+    """sgd, adam, rmsprop, "rmsprop of dqn", or an optax transformation without its learning rate"""
     frames: int = 1
     """observations that are stacked to one input"""
     repeat_first: bool = False

@@ -36,10 +36,17 @@ class Adam(optax.GradientTransformation):
         return jax.tree.map(lambda m, v: (m / first) / (jnp.sqrt(v / second) + self.eps), state.mu, state.nu)
 
 
+def rmsprop_of_dqn() -> optax.GradientTransformation:
+    """RMSProp as in the first DQNs (Mnih et al., 2015), and as PyTorch computes it: divided by the standard deviation of the latest
+    gradients, with momentum."""
+    return optax.chain(optax.scale_by_stddev(decay=0.95, eps=0.01, eps_in_sqrt=False), optax.trace(decay=0.95))
+
+
 OPTIMIZERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "sgd": optax.identity,
     "adam": Adam.make,
     "rmsprop": optax.scale_by_rms,
+    "rmsprop of dqn": rmsprop_of_dqn,
 }
 LOSSES: dict[str, Callable[[Array], Array]] = {"squared": squared, "huber": huber}
 KEEP, REINIT, DECAY, DECAY_OUTPUT = "keep", "reinit", "decay", "decay output"

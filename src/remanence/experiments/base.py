@@ -21,21 +21,22 @@ from remanence.runs.plan import Plan
 from remanence.runs.provenance import Provenance, provenance
 
 PAPER, RELEASED, SMOKE = "paper", "released", "smoke"
+NOT_IN_PAPER = "not in the paper"
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of the paper."""
+    """A figure or table of the paper, or an experiment of ours."""
 
     name: str
     figure: str
-    """figure or section of the paper"""
+    """figure or section of the paper, or NOT_IN_PAPER"""
     title: str
     plans: Mapping[str, Callable[[], Plan]]
     """functions that make the plan of each preset, the default one first"""
     figures: Callable[[Results], dict[str, alt.TopLevelMixin]]
     claims: Callable[[Results], list[Claim]]
-    """what the paper says, checked on a run as it is; `judge` takes into account how the run was changed"""
+    """what the paper or another publication says, checked on a run as it is; `judge` takes into account how it was changed"""
     expected: str
     """how long the paper preset takes on two cores"""
     primary_metrics: tuple[str, ...] = ()

@@ -7,6 +7,7 @@ from remanence.experiments import (
     appendix_sensitivity,
     appendix_task_diameter,
     appendix_values,
+    benchmark_minatar,
     figure2,
     figure2_deep,
     figure3,
@@ -37,6 +38,7 @@ REGISTRY: dict[str, Experiment] = {
         study_lifetime,
         study_lifetime_exact,
         study_permanent,
+        benchmark_minatar,
     )
     for experiment in module.EXPERIMENTS
 }

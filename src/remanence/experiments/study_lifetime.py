@@ -18,7 +18,7 @@ from remanence.core.lazy import alt
 from remanence.core.types import Episodes
 from remanence.engine.life import Probe
 from remanence.engine.probes import value_error
-from remanence.experiments.base import SMOKE, Experiment
+from remanence.experiments.base import NOT_IN_PAPER, SMOKE, Experiment
 from remanence.experiments.figure2 import GRID as CORNER_GRID
 from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON, GRID, MAX_STEPS, plain_q, returns, swapping_stream
 from remanence.experiments.lifetimes import described, plane
@@ -215,7 +215,7 @@ PLACES = (
 EXPERIMENTS = tuple(
     Experiment(
         name=f"study/lifetime/{place.name}",
-        figure="not in the paper",
+        figure=NOT_IN_PAPER,
         title=f"Transient lifetime: {place.title.lower()}",
         plans={
             FULL: place.plan,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from remanence.core.lazy import alt
-from remanence.experiments.base import SMOKE, Experiment
+from remanence.experiments.base import NOT_IN_PAPER, SMOKE, Experiment
 from remanence.experiments.figure2 import GRID
 from remanence.experiments.figure2 import corner_grid_stream as stream
 from remanence.experiments.prediction import GOAL_REWARDS
@@ -121,7 +121,7 @@ def _plan() -> Plan:
 EXPERIMENTS = (
     Experiment(
         name="study/lifetime/exact",
-        figure="not in the paper",
+        figure=NOT_IN_PAPER,
         title="The best transient lifetime, by the length of tasks",
         plans={FULL: _plan, SMOKE: _plan},
         figures=_figures,

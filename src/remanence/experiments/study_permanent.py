@@ -22,7 +22,7 @@ from remanence.core.lazy import alt
 from remanence.core.types import Episodes, Steps
 from remanence.engine.probes import latest_returns
 from remanence.experiments import figure5_jellybean, figure5_minatar
-from remanence.experiments.base import SMOKE, Experiment
+from remanence.experiments.base import NOT_IN_PAPER, SMOKE, Experiment
 from remanence.experiments.deep import DECAYS, Continual
 from remanence.experiments.figure3 import (
     DISCOUNTED_RETURN,
@@ -227,7 +227,7 @@ def _study(
 ) -> Experiment:
     return Experiment(
         name=f"study/permanent/{name}",
-        figure="not in the paper",
+        figure=NOT_IN_PAPER,
         title=f"Forgetting and remembering: {title}",
         plans=plans,
         figures=partial(_figures, metric, title[0].upper() + title[1:]),

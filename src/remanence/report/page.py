@@ -229,7 +229,7 @@ def _claims_table(claims: Sequence[Claim]) -> str:
     )
     return _table(
         "claims",
-        "<tr><th>verdict</th><th>claim of the paper</th><th>evidence</th></tr>",
+        "<tr><th>verdict</th><th>claim</th><th>evidence</th></tr>",
         rows,
         "[low, high] is Student's 90 % interval of the paired differences over "
         f"n seeds. A claim is decided if p ≤ 0.1 in Student's test, after Holm's correction where it makes several comparisons; "

@@ -135,7 +135,7 @@ def selection_table(chosen: Mapping[str, dict[str, float]], shares: Mapping[str,
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    table = Table("verdict", "claim of the paper", "evidence", box=None, header_style="bold", padding=(0, 2, 1, 0))
+    table = Table("verdict", "claim", "evidence", box=None, header_style="bold", padding=(0, 2, 1, 0))
     for claim in claims:
         colour = COLOUR.get(claim.verdict, "yellow")
         table.add_row(f"[{colour}]{claim.verdict}[/{colour}]", claim.text, claim.evidence.replace("[", r"\["))

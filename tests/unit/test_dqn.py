@@ -405,7 +405,7 @@ def test_rmsprop_of_the_first_dqns() -> None:
     state, moved = optimizer.init(weights), []
     for gradient in ([1.0, -2.0, 0.1], [1.0, 3.0, 0.0]):
         step, state = optimizer.update(jnp.array(gradient), state, weights)
-        weights = weights - step
+        weights = weights - jnp.asarray(step)
         moved.append(weights)
     first = 1 / (np.sqrt(0.0475) + 0.01)
     assert float(moved[0][0]) == pytest.approx(-first, rel=1e-5)

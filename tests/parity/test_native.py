@@ -42,6 +42,10 @@ FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
         DQN(lr=0.01, hidden=(24,), batch=16, replay=50, target_every=None, optimizer="sgd", replace=False),
         BITS,
     ),
+    "RMSProp, Huber": (
+        DQN(lr=1e-3, hidden=(24, 7), batch=16, replay=200, target_every=20, optimizer="rmsprop of dqn", loss="huber"),
+        BITS,
+    ),
     "heads": (DQN(lr=0.01, hidden=(24, 16), batch=16, replay=200, multihead=True), BITS),
     "every third step": (
         DQN(
@@ -62,6 +66,10 @@ FORMS: dict[str, tuple[DQN | PTDQN, EnvSpec]] = {
     "PT-DQN, a share": (PTDQN(**{**PT, "permanent_lr": 0.2}, **SHARE, permanent_optimizer="sgd"), BITS),
     "PT-DQN, a share, Adam": (PTDQN(**{**PT, "permanent_lr": 0.005}, **SHARE), BITS),
     "conv 3×3": (DQN(lr=0.01, layers=convolution(8, 3, 20), batch=16, replay=100, implicit_next=True), IMAGE),
+    "conv 3×3, RMSProp, Huber": (
+        DQN(lr=1e-3, layers=convolution(8, 3, 20), batch=16, replay=100, optimizer="rmsprop of dqn", loss="huber"),
+        IMAGE,
+    ),
     "conv 2×2, frames": (PTDQN(**PT, layers=convolution(5, 2, 32), batch=10, frames=2, implicit_next=True), IMAGE),
     "image without conv": (
         PTDQN(**PT, layers=(Flatten(), Dense(32, "uniform"), Relu()), batch=10, frames=2, implicit_next=False),

@@ -343,7 +343,8 @@ def test_all_options_together(config: PTDQN) -> None:
     ("fields", "why"),
     [
         ({"double": True}, "its kernels do not know double"),
-        ({"loss": "huber", "n_step": 3}, "its kernels do not know n_step, loss"),
+        ({"loss": "huber", "n_step": 3, "gradient_steps": 2}, "its kernels do not know gradient_steps, n_step"),
+        ({"loss": jnp.abs}, "its loss is none of squared, huber"),
         ({"tau": 0.1}, "its kernels do not know tau"),
         ({"dueling": 8}, "its network is not a stack of dense layers"),
     ],

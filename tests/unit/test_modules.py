@@ -25,7 +25,7 @@ SPEC = EnvSpec(ObsSpec((3,), "float32"), num_actions=2)
 
 @dataclass(frozen=True)
 class WithInitAndApply:
-    """What Flax (linen) and Haiku have: a product with a matrix of ones times `gain`."""
+    """What Flax (linen) has: a product with a matrix of ones times `gain`."""
 
     gain: float
     outputs: int
@@ -54,8 +54,19 @@ def equinox(outputs: int) -> Any:
     return lambda key: eqx.nn.MLP(3, outputs, width_size=4, depth=1, key=key)
 
 
-LIBRARIES = [linen, nnx, equinox, lambda outputs: WithInitAndApply(0.5, outputs)]
-NAMES = ["Flax linen", "Flax nnx", "Equinox", "duck"]
+def haiku(outputs: int, state: bool = False) -> Any:
+    hk = pytest.importorskip("haiku")
+
+    def compute(x: Array) -> Array:
+        if state:
+            x = hk.BatchNorm(create_scale=True, create_offset=True, decay_rate=0.9)(x, is_training=True)
+        return hk.nets.MLP([4, outputs])(x)
+
+    return hk.without_apply_rng((hk.transform_with_state if state else hk.transform)(compute))
+
+
+LIBRARIES = [linen, nnx, equinox, haiku, lambda outputs: WithInitAndApply(0.5, outputs)]
+NAMES = ["Flax linen", "Flax nnx", "Equinox", "Haiku", "duck"]
 
 
 @pytest.mark.parametrize("module", LIBRARIES, ids=NAMES)
@@ -131,6 +142,14 @@ def test_modules_that_cannot_work_are_refused() -> None:
         DQN(network=lambda: 1).build(SPEC)  # type: ignore[arg-type]
     with pytest.raises(UserError, match="network must be Layer or None; got 'deep'"):
         DQN(network="deep")  # type: ignore[arg-type]
+
+
+def test_state_of_the_real_libraries_is_refused() -> None:
+    nn = pytest.importorskip("flax.linen")
+    with pytest.raises(UserError, match=r"has state beside its weights \(batch_stats\)"):
+        DQN(network=nn.Sequential([nn.BatchNorm(use_running_average=False), nn.Dense(2)])).build(SPEC)
+    with pytest.raises(UserError, match=r"has state beside its weights \(batch_norm/"):
+        DQN(network=haiku(2, state=True)).build(SPEC)
 
 
 def test_a_made_equinox_module_is_asked_for_as_a_function() -> None:

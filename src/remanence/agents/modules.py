@@ -35,9 +35,9 @@ class Module(Layer):
 
     def init_weights(self, key: Key, input_shape: Shape) -> Any:
         weights = calling("init of the network", self.module.init, key, jnp.zeros((1, *input_shape)))
-        if isinstance(weights, dict) and (others := [name for name in weights if name != "params"]):
+        if state := _state_of(weights):
             raise UserError(
-                f"the network has state beside its weights ({', '.join(others)}): a layer such as BatchNorm cannot be used, "
+                f"the network has state beside its weights ({', '.join(state)}): a layer such as BatchNorm cannot be used, "
                 "LayerNorm can"
             )
         return weights
@@ -97,6 +97,14 @@ def as_layer(part: Any) -> Any:
             f"a network is made anew for every seed: give a function of a key, lambda key: {type(part).__name__}(…, key=key)"
         )
     return part
+
+
+def _state_of(variables: Any) -> list[str]:
+    """The names of what a module has beside its weights. Flax keeps these under "params" and state beside them; Haiku names the
+    weights by module, and returns a pair if there is state."""
+    if isinstance(variables, tuple) and len(variables) == 2:
+        return list(variables[1])
+    return [name for name in variables if name != "params"] if isinstance(variables, dict) and "params" in variables else []
 
 
 def _is_weight(leaf: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -36,17 +36,37 @@ class Adam(optax.GradientTransformation):
         return jax.tree.map(lambda m, v: (m / first) / (jnp.sqrt(v / second) + self.eps), state.mu, state.nu)
 
 
+class RMSPropState(NamedTuple):
+    mu: Any  # mean of the latest gradients
+    nu: Any  # mean of their squares
+    trace: Any  # the direction, with momentum
+
+
 def rmsprop_of_dqn() -> optax.GradientTransformation:
-    """RMSProp as in the first DQNs (Mnih et al., 2015), and as PyTorch computes it: divided by the standard deviation of the latest
-    gradients, with momentum."""
-    return optax.chain(optax.scale_by_stddev(decay=0.95, eps=0.01, eps_in_sqrt=False), optax.trace(decay=0.95))
+    """RMSProp as in the first DQNs (Mnih et al., 2015), and as PyTorch computes it: gradients are divided by the standard deviation
+    of the latest ones, and have momentum. `optax.scale_by_stddev` gives NaN where rounding makes a variance negative."""
+    decay, eps, momentum = 0.95, 0.01, 0.95
+
+    def init(weights: Any) -> RMSPropState:
+        return RMSPropState(*(jax.tree.map(jnp.zeros_like, weights) for _ in range(3)))
+
+    def update(gradient: Any, state: RMSPropState, weights: Any = None) -> tuple[Any, RMSPropState]:
+        del weights
+        mu = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g, state.mu, gradient)
+        nu = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g**2, state.nu, gradient)
+        deviation = jax.tree.map(lambda m, n: jnp.sqrt(jnp.maximum(n - m**2, 0.0)), mu, nu)
+        trace = jax.tree.map(lambda old, g, d: momentum * old + g / (d + eps), state.trace, gradient, deviation)
+        return trace, RMSPropState(mu, nu, trace)
+
+    return optax.GradientTransformation(init, update)
 
 
+RMSPROP_OF_DQN = "rmsprop of dqn"
 OPTIMIZERS: dict[str, Callable[[], optax.GradientTransformation]] = {
     "sgd": optax.identity,
     "adam": Adam.make,
     "rmsprop": optax.scale_by_rms,
-    "rmsprop of dqn": rmsprop_of_dqn,
+    RMSPROP_OF_DQN: rmsprop_of_dqn,
 }
 LOSSES: dict[str, Callable[[Array], Array]] = {"squared": squared, "huber": huber}
 KEEP, REINIT, DECAY, DECAY_OUTPUT = "keep", "reinit", "decay", "decay output"

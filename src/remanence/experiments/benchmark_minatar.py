@@ -90,7 +90,7 @@ EXPERIMENTS = tuple(
         plans={FULL: partial(_plan, game), SMOKE: partial(_smoke, game)},
         figures=partial(_figures, game),
         claims=partial(_claims, game),
-        expected="30 min",
+        expected="20 min",
         primary_metrics=(LAST100,),
         remarks=(
             "Network, optimizer, replay buffer, exploration and the games are those of Young and Tian (2019): sticky actions, and"

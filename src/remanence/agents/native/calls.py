@@ -39,6 +39,7 @@ class StepShape(NamedTuple):
     implicit_next: bool = False
     cached: bool = False
     has_target: bool = False
+    huber: bool = False
 
     def plan(self) -> Array:
         numbers = np.zeros(handlers.SIZES, np.int32)
@@ -57,6 +58,7 @@ class StepShape(NamedTuple):
             (handlers.IMPLICIT_NEXT, self.implicit_next),
             (handlers.CACHED, self.cached),
             (handlers.HAS_TARGET, self.has_target),
+            (handlers.HUBER, self.huber),
         ):
             numbers[place] = value
         numbers[handlers.IMAGE : handlers.SIZES] = self.network.image
@@ -114,7 +116,7 @@ def step(
     """One update: the networks after it.
 
     Args:
-        networks: leaves of the network, of Adam's two moments, and of the target network if there is one. They change in place.
+        networks: leaves of the network, of the optimizer's moments, and of the target network if there is one: all change in place.
         lr, scale: as `kernels.step_weights` takes them.
         learn: whether to update. copy: whether to copy the network to the target network afterwards.
         other, share: for a step of the permanent network, the leaves of the transient one, and the share of it that is absorbed.

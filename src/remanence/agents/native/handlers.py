@@ -12,10 +12,13 @@ from remanence.agents.native.kernels import (
     BIAS,
     BIAS_MU,
     BIAS_NU,
+    BIAS_TRACE,
     COLUMNS,
     INPUTS,
     MU,
     NU,
+    RMSPROP,
+    TRACE,
     UNITS,
     WEIGHTS,
     backward,
@@ -55,8 +58,9 @@ from remanence.core.native.compiling import handler, inlined, kernel
     IMPLICIT_NEXT,
     CACHED,
     HAS_TARGET,
+    HUBER,
     IMAGE,
-) = range(15)
+) = range(16)
 SIZES = IMAGE + 5
 
 # Arguments of a step, before the networks.
@@ -174,7 +178,15 @@ def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, share, 
             if plan[CACHED]:
                 permanent_q = floats(cached + 4 * slot * outputs, outputs)[a]
         output[s] = a
-        error[s] = F4(-2) * (target - permanent_q - values[s * ld + a]) / F4(batch) if valid[s] else F4(0)
+        missing = target - permanent_q - values[s * ld + a]
+        slope = max(F4(-1), min(missing, F4(1))) if plan[HUBER] else F4(2) * missing
+        error[s] = -slope / F4(batch) if valid[s] else F4(0)
+
+
+@kernel
+def _networks(optimizer):
+    """How many arrays like the network an update changes: the network and the optimizer's."""
+    return 4 if optimizer == RMSPROP else 3 if optimizer == ADAM else 1
 
 
 @inlined
@@ -183,8 +195,7 @@ def _step_lane(frame, lane, lanes, plan, net, other):
     batch, inputs, last = plan[BATCH], net[0, INPUTS], net.shape[0] - 1
     rates = floats(_of_lane(argument(frame, A_RATES), lane, lanes, 4), 3)
     numbers = ints(_of_lane(argument(frame, A_NUMBERS), lane, lanes, 4), 3)
-    networks = 3 if plan[OPTIMIZER] == ADAM else 1
-    written = networks + (1 if plan[HAS_TARGET] and not plan[CONSOLIDATES] else 0)
+    written = _networks(plan[OPTIMIZER]) + (1 if plan[HAS_TARGET] and not plan[CONSOLIDATES] else 0)
     stack = np.empty(1, I8)
     stack[0] = _of_lane(result(frame, 2 * net.shape[0] * written), lane, lanes, 1)
     idx, next_idx = take(stack, 4 * batch * inputs), take(stack, 4 * batch * inputs)
@@ -217,17 +228,19 @@ def _step(frame):
     plan = _plan(argument(frame, A_PLAN))
     layers = plan[LAYERS]
     lanes = elements(argument(frame, A_AGES), 0) // plan[BATCH]
-    adam, copies = plan[OPTIMIZER] == ADAM, plan[HAS_TARGET] and not plan[CONSOLIDATES]
-    results, leaves = results_of(frame), (6 if adam else 2) * layers
+    networks, copies = _networks(plan[OPTIMIZER]), plan[HAS_TARGET] and not plan[CONSOLIDATES]
+    results, leaves = results_of(frame), 2 * layers * networks
     net, other = np.empty((layers, COLUMNS), I8), np.empty((layers, COLUMNS), I8)
     for n in range(layers):
         net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
         other[n, INPUTS], other[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
     for lane in range(lanes):
         _fill(net, results, 0, lane, lanes, WEIGHTS, BIAS)
-        if adam:
+        if networks > 1:
             _fill(net, results, 2 * layers, lane, lanes, MU, BIAS_MU)
             _fill(net, results, 4 * layers, lane, lanes, NU, BIAS_NU)
+        if networks > 3:
+            _fill(net, results, 6 * layers, lane, lanes, TRACE, BIAS_TRACE)
         buffers, first = results, 0  # the network itself, if there is no target network
         if copies:
             first = leaves

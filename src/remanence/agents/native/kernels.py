@@ -17,13 +17,14 @@ from remanence.core.native.addresses import F4, floats, ints, octets
 from remanence.core.native.compiling import kernel
 
 # Columns of `net`.
-WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, INPUTS, UNITS = range(8)
-COLUMNS = 8
+WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, TRACE, BIAS_TRACE, INPUTS, UNITS = range(10)
+COLUMNS = 10
 # Places in `image`: 0 filters for a dense layer 0.
 HEIGHT, WIDTH, CHANNELS, SIDE, FILTERS = range(5)
-# Optimizers. Adam's constants are rounded once, as optax rounds them.
-SGD, ADAM = 0, 1
+# Optimizers. Their constants are rounded once, as in JAX.
+SGD, ADAM, RMSPROP = 0, 1, 2
 _B1, _B2, _A1, _A2, _EPS = F4(0.9), F4(0.999), F4(1 - 0.9), F4(1 - 0.999), F4(1e-8)
+_DECAY, _RENEWAL, _FLOOR = F4(0.95), F4(1 - 0.95), F4(0.01)
 
 
 @kernel
@@ -219,10 +220,10 @@ def forward(net, image, idx, counts, batch, most, acts, stack):
 
 
 @kernel
-def step_weights(kind, weights, mu, nu, gradient, n, lr, scale):
+def step_weights(kind, weights, mu, nu, trace, gradient, n, lr, scale):
     """One step of the optimizer on n numbers, at addresses.
 
-    SGD: lr is the learning rate. Adam: lr is divided by its first bias correction, `scale` is 1 over the second one.
+    SGD and RMSProp: lr is the learning rate. Adam: lr is divided by its first bias correction, `scale` is 1 over the second one.
     """
     w, g = floats(weights, n), floats(gradient, n)
     if kind == SGD:
@@ -230,6 +231,16 @@ def step_weights(kind, weights, mu, nu, gradient, n, lr, scale):
             w[j] = w[j] - lr * g[j]
         return
     m, v = floats(mu, n), floats(nu, n)
+    if kind == RMSPROP:
+        t = floats(trace, n)
+        for j in range(n):
+            x = g[j]
+            first, second = _DECAY * m[j] + _RENEWAL * x, _DECAY * v[j] + _RENEWAL * (x * x)
+            m[j] = first
+            v[j] = second
+            t[j] = _DECAY * t[j] + x / (np.sqrt(max(second - first * first, F4(0))) + _FLOOR)
+            w[j] = w[j] - lr * t[j]
+        return
     for j in range(n):
         x = g[j]
         first, second = _B1 * m[j] + _A1 * x, _B2 * v[j] + _A2 * (x * x)
@@ -239,11 +250,19 @@ def step_weights(kind, weights, mu, nu, gradient, n, lr, scale):
 
 
 @kernel
-def step_without_gradient(kind, weights, mu, nu, n, lr, scale):
+def step_without_gradient(kind, weights, mu, nu, trace, n, lr, scale):
     """The same for a gradient of 0."""
     if kind == SGD:
         return
     w, m, v = floats(weights, n), floats(mu, n), floats(nu, n)
+    if kind == RMSPROP:
+        t = floats(trace, n)
+        for j in range(n):
+            m[j] = _DECAY * m[j]
+            v[j] = _DECAY * v[j]
+            t[j] = _DECAY * t[j]
+            w[j] = w[j] - lr * t[j]
+        return
     for j in range(n):
         first, second = _B1 * m[j], _B2 * v[j]
         m[j] = first
@@ -283,6 +302,7 @@ def dense_update(kind, net, n, source, delta, batch, lr, scale, stack):
                 net[n, WEIGHTS] + place,
                 net[n, MU] + place,
                 net[n, NU] + place,
+                net[n, TRACE] + place,
                 gradient,
                 rows * units,
                 lr,
@@ -296,6 +316,7 @@ def dense_update(kind, net, n, source, delta, batch, lr, scale, stack):
                     net[n, WEIGHTS] + at,
                     net[n, MU] + at,
                     net[n, NU] + at,
+                    net[n, TRACE] + at,
                     gradient + 4 * r * ld,
                     units,
                     lr,
@@ -313,7 +334,7 @@ def _bias_update(kind, net, n, delta, batch, lr, scale, gradient):
     zero(gradient, units)
     for s in range(batch):
         add_to(gradient, delta + 4 * s * ld, units)
-    step_weights(kind, net[n, BIAS], net[n, BIAS_MU], net[n, BIAS_NU], gradient, units, lr, scale)
+    step_weights(kind, net[n, BIAS], net[n, BIAS_MU], net[n, BIAS_NU], net[n, BIAS_TRACE], gradient, units, lr, scale)
 
 
 @kernel
@@ -325,13 +346,13 @@ def sparse_update(kind, net, idx, counts, batch, most, delta, lr, scale, stack):
     order = _samples_by_bit(idx, counts, batch, most, inputs, begin, fill, stack)
     for i in range(inputs):
         low, high, at = begin[i], begin[i + 1], 4 * i * units
-        weights, mu, nu = net[0, WEIGHTS] + at, net[0, MU] + at, net[0, NU] + at
+        weights, mu, nu, trace = net[0, WEIGHTS] + at, net[0, MU] + at, net[0, NU] + at, net[0, TRACE] + at
         if low == high:
-            step_without_gradient(kind, weights, mu, nu, units, lr, scale)
+            step_without_gradient(kind, weights, mu, nu, trace, units, lr, scale)
             continue
         first = delta + 4 * order[low] * ld
         if high - low == 1:
-            step_weights(kind, weights, mu, nu, first, units, lr, scale)
+            step_weights(kind, weights, mu, nu, trace, first, units, lr, scale)
             continue
         g, d, e = floats(gradient, units), floats(first, units), floats(delta + 4 * order[low + 1] * ld, units)
         for j in range(units):
@@ -346,7 +367,7 @@ def sparse_update(kind, net, idx, counts, batch, most, delta, lr, scale, stack):
             d = floats(delta + 4 * order[k] * ld, units)
             for j in range(units):
                 g[j] = g[j] + d[j]
-        step_weights(kind, weights, mu, nu, gradient, units, lr, scale)
+        step_weights(kind, weights, mu, nu, trace, gradient, units, lr, scale)
     _bias_update(kind, net, 0, delta, batch, lr, scale, gradient)
     stack[0] = mark
 
@@ -378,8 +399,10 @@ def conv_update(kind, net, image, idx, counts, batch, most, delta, lr, scale, st
     mark, size = stack[0], image[SIDE] * image[SIDE] * image[CHANNELS] * image[FILTERS]
     gradient, of_bias = take(stack, 4 * size), take(stack, 4 * image[FILTERS])
     conv_gradient(image, idx, counts, batch, most, delta, gradient, of_bias, stack)
-    step_weights(kind, net[0, WEIGHTS], net[0, MU], net[0, NU], gradient, size, lr, scale)
-    step_weights(kind, net[0, BIAS], net[0, BIAS_MU], net[0, BIAS_NU], of_bias, image[FILTERS], lr, scale)
+    step_weights(kind, net[0, WEIGHTS], net[0, MU], net[0, NU], net[0, TRACE], gradient, size, lr, scale)
+    step_weights(
+        kind, net[0, BIAS], net[0, BIAS_MU], net[0, BIAS_NU], net[0, BIAS_TRACE], of_bias, image[FILTERS], lr, scale
+    )
     stack[0] = mark
 
 

@@ -15,14 +15,17 @@ from remanence.agents import ring as rings
 from remanence.agents.composition import ValueComposition, separate_networks, single
 from remanence.agents.dqn import DeepLearner, DeepState, transient_lr
 from remanence.agents.native import calls
-from remanence.agents.native.kernels import ADAM, SGD
+from remanence.agents.native.kernels import ADAM, RMSPROP, SGD
 from remanence.agents.native.support import network_shape
 from remanence.agents.networks import Network
 from remanence.agents.replay import Replay
 from remanence.agents.ring import Ring
 from remanence.agents.td import PREDICTION
+from remanence.agents.training import RMSPROP_OF_DQN
 from remanence.core.types import Hypers, Key, Transition
 
+KINDS = {"sgd": SGD, "adam": ADAM, RMSPROP_OF_DQN: RMSPROP}
+MOMENTS = {"adam": ("mu", "nu"), RMSPROP_OF_DQN: ("mu", "nu", "trace")}
 _NONE: Any = np.zeros(1, np.float32)  # for what a learner does not have
 
 
@@ -95,8 +98,15 @@ class NativeLearner(DeepLearner):
 
         Args: transient, share: for a step of the permanent network, the transient one and the share of it that is absorbed.
         """
-        mu_nu, opt_state, lr, scale = _adam(opt_state, lr, learn) if optimizer == "adam" else ((), opt_state, lr, 1.0)
-        trees = [weights, *mu_nu, *([target] if jax.tree.leaves(target) else [])]
+        scale: float | Array = 1.0
+        if optimizer == "adam":
+            opt_state, lr, scale = _counted(opt_state, lr, learn)
+        moments = MOMENTS.get(optimizer, ())
+        trees = [
+            weights,
+            *(getattr(opt_state, name) for name in moments),
+            *([target] if jax.tree.leaves(target) else []),
+        ]
         leaves, structure = jax.tree.flatten(trees)
         shape = self._shape(
             optimizer, replay, ages, has_target=len(jax.tree.leaves(target)) > 0, consolidates=bool(transient)
@@ -105,8 +115,8 @@ class NativeLearner(DeepLearner):
         new = jax.tree.unflatten(
             structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient), share)
         )
-        if mu_nu:
-            opt_state = opt_state._replace(mu=new[1], nu=new[2])
+        if moments:
+            opt_state = opt_state._replace(**dict(zip(moments, new[1:], strict=False)))
         return new[0], opt_state, new[-1] if shape.has_target else target
 
     def _shape(
@@ -117,7 +127,7 @@ class NativeLearner(DeepLearner):
         return calls.StepShape(
             network,
             ages.shape[0],
-            ADAM if optimizer == "adam" else SGD,
+            KINDS[optimizer],
             replay.slots,
             replay.frames,
             np.shape(self.example_obs),
@@ -128,15 +138,16 @@ class NativeLearner(DeepLearner):
             implicit_next=replay.implicit,
             cached=self.use_cache and not consolidates,
             has_target=has_target,
+            huber=self.training.loss == "huber" and not consolidates,
         )
 
 
-def _adam(opt_state: Any, lr: float | Array, learn: Array) -> tuple[tuple[Any, Any], Any, Any, Any]:
-    """Its two moments, its state with the count of this step, and what a step multiplies by: both corrected as optax does."""
+def _counted(opt_state: Any, lr: float | Array, learn: Array) -> tuple[Any, Any, Any]:
+    """Adam's state with the count of this step, and its two corrections, as optax computes them: of the step size, and a factor."""
     count = jnp.asarray(optax.safe_increment(opt_state.count))
     first, second = 1 - 0.9**count, 1 - 0.999**count
     opt_state = opt_state._replace(count=jnp.where(learn, count, opt_state.count))
-    return (opt_state.mu, opt_state.nu), opt_state, lr / first, 1 / second
+    return opt_state, lr / first, 1 / second
 
 
 def _batch(ring: Ring, ages: Array, consolidates: bool) -> calls.Batch:

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from remanence.agents.dqn import DeepLearner
 
 LANES = 16  # leading dimensions of the kernels' buffers are multiples of it
-OPTIMIZERS = ("sgd", "adam")
-USUAL = {"gradient_steps": 1, "n_step": 1, "double": False, "loss": "squared", "max_grad_norm": None, "tau": 1.0}
+OPTIMIZERS = ("sgd", "adam", "rmsprop of dqn")
+LOSSES = ("squared", "huber")
+USUAL = {"gradient_steps": 1, "n_step": 1, "double": False, "max_grad_norm": None, "tau": 1.0}
 """options of training that the kernels know at these values only"""
 
 
@@ -86,6 +87,8 @@ def why_not_native(learner: DeepLearner) -> str | None:
         )
     if any(optimizer not in OPTIMIZERS for optimizer in optimizers):
         return f"its optimizer is none of {', '.join(OPTIMIZERS)}"
+    if training.loss not in LOSSES:
+        return f"its loss is none of {', '.join(LOSSES)}"
     if training.penalty is not None or training.renewal is not None:
         return "it has a penalty or a renewal of weights"
     unknown = [name for name, usual in USUAL.items() if getattr(training, name) != usual]

@@ -47,15 +47,15 @@ def rmsprop_of_dqn() -> optax.GradientTransformation:
     of the latest ones, and have momentum. `optax.scale_by_stddev` gives NaN where rounding makes a variance negative."""
     decay, eps, momentum = 0.95, 0.01, 0.95
 
-    def init(weights: Any) -> RMSPropState:
-        return RMSPropState(*(jax.tree.map(jnp.zeros_like, weights) for _ in range(3)))
+    def init(params: Any) -> RMSPropState:
+        return RMSPropState(*(jax.tree.map(jnp.zeros_like, params) for _ in range(3)))
 
-    def update(gradient: Any, state: RMSPropState, weights: Any = None) -> tuple[Any, RMSPropState]:
-        del weights
-        mu = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g, state.mu, gradient)
-        nu = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g**2, state.nu, gradient)
+    def update(updates: Any, state: Any, params: Any = None) -> tuple[Any, RMSPropState]:
+        del params
+        mu = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g, state.mu, updates)
+        nu = jax.tree.map(lambda old, g: decay * old + (1 - decay) * g**2, state.nu, updates)
         deviation = jax.tree.map(lambda m, n: jnp.sqrt(jnp.maximum(n - m**2, 0.0)), mu, nu)
-        trace = jax.tree.map(lambda old, g, d: momentum * old + g / (d + eps), state.trace, gradient, deviation)
+        trace = jax.tree.map(lambda old, g, d: momentum * old + g / (d + eps), state.trace, updates, deviation)
         return trace, RMSPropState(mu, nu, trace)
 
     return optax.GradientTransformation(init, update)

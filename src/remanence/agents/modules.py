@@ -104,7 +104,11 @@ def _state_of(variables: Any) -> list[str]:
     weights by module, and returns a pair if there is state."""
     if isinstance(variables, tuple) and len(variables) == 2:
         return list(variables[1])
-    return [name for name in variables if name != "params"] if isinstance(variables, dict) and "params" in variables else []
+    return (
+        [name for name in variables if name != "params"]
+        if isinstance(variables, dict) and "params" in variables
+        else []
+    )
 
 
 def _is_weight(leaf: Any) -> bool:

@@ -35,8 +35,6 @@ class ValueComposition(NamedTuple):
     """(transient, factor) -> transient weights with which V^T is multiplied by the factor; None if not available"""
     networks: tuple[Network, ...] = ()
     """the transient network, and the permanent one if there is one; none if they share layers"""
-    trunk_and_head: tuple[Network, Network] | None = None
-    """if both parts share layers: these, and the network that each part has on top of them"""
 
 
 def single(network: Network) -> ValueComposition:
@@ -119,7 +117,6 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
         permanent_static=False,
         activations=activations,
         scaled=scaled if head.scaled else None,
-        trunk_and_head=(trunk, head),
     )
 
 
@@ -140,7 +137,6 @@ def index_rows(parts: ValueComposition) -> ValueComposition:
         transient=lambda weights, number: parts.transient(weights, number)[number],
         activations=activations if parts.activations else None,
         networks=(),
-        trunk_and_head=None,
     )
 
 

@@ -138,7 +138,6 @@ def stacked(first: Network, second: Network) -> Network:
         input=first.input,
         output=second.output,
         summary=(*first.summary, *second.summary),
-        layers=(*first.layers, *second.layers) if first.layers and second.layers else (),
     )
 
 

@@ -40,15 +40,11 @@ class StepShape(NamedTuple):
     cached: bool = False
     has_target: bool = False
     huber: bool = False
-    repeat_first: bool = False
-    head: bool = False
-    """whether a permanent head is evaluated on the shared layers"""
 
     def plan(self) -> Array:
-        numbers = np.zeros(handlers.LAYER_TABLE, np.int32)
+        numbers = np.zeros(handlers.SIZES, np.int32)
         for place, value in (
-            (handlers.LAYERS, len(self.network.layers)),
-            (handlers.SHARED, self.network.shared),
+            (handlers.LAYERS, self.network.layers),
             (handlers.BATCH, self.batch),
             (handlers.CONSOLIDATES, self.consolidates),
             (handlers.OPTIMIZER, self.optimizer),
@@ -63,11 +59,10 @@ class StepShape(NamedTuple):
             (handlers.CACHED, self.cached),
             (handlers.HAS_TARGET, self.has_target),
             (handlers.HUBER, self.huber),
-            (handlers.REPEAT_FIRST, self.repeat_first),
-            (handlers.HEAD, self.head),
         ):
             numbers[place] = value
-        return jnp.asarray(np.concatenate([numbers, np.asarray(self.network.layers, np.int32).ravel()]))
+        numbers[handlers.IMAGE : handlers.SIZES] = self.network.image
+        return jnp.asarray(np.concatenate([numbers, np.asarray(self.network.sizes, np.int32)]))
 
 
 class Batch(NamedTuple):
@@ -96,7 +91,7 @@ def register() -> None:
 def values(shape: NetworkShape, weights: Sequence[Array], inputs: Array) -> Array:
     """Values of inputs [n, *input], bits as bytes: [n, outputs]. `weights`: weights and bias of each layer in turn."""
     register()
-    rows, outputs = inputs.shape[0], shape.outputs
+    rows, outputs = inputs.shape[0], shape.sizes[-1]
     block = min(rows, BLOCK)
     plan = StepShape(shape, block, 0, 0, 1, (1,), 1, False).plan()
     results = (
@@ -124,9 +119,7 @@ def step(
         networks: leaves of the network, of the optimizer's moments, and of the target network if there is one: all change in place.
         lr, scale: as `kernels.step_weights` takes them.
         learn: whether to update. copy: whether to copy the network to the target network afterwards.
-        other: leaves of what is only read: in a step of the permanent part the transient network; the permanent head, if it is
-            evaluated.
-        share: of the transient network, which is absorbed in a step of the permanent part.
+        other, share: for a step of the permanent network, the leaves of the transient one, and the share of it that is absorbed.
     """
     register()
     numbers = jnp.stack([jnp.asarray(one, jnp.int32) for one in (learn, copy, batch.overwritten)])

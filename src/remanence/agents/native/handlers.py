@@ -17,9 +17,9 @@ from remanence.agents.native.kernels import (
     INPUTS,
     MU,
     NU,
-    OUTPUTS,
     RMSPROP,
     TRACE,
+    UNITS,
     WEIGHTS,
     backward,
     decode,
@@ -42,7 +42,7 @@ from remanence.core.native.callframe import (
 )
 from remanence.core.native.compiling import handler, inlined, kernel
 
-# The plan of a call: what is fixed when the program is compiled. After these come the fields of each layer's shape.
+# The plan of a call: what is fixed when the program is compiled. After these come the inputs and the units of each layer.
 (
     LAYERS,
     BATCH,
@@ -59,12 +59,9 @@ from remanence.core.native.compiling import handler, inlined, kernel
     CACHED,
     HAS_TARGET,
     HUBER,
-    REPEAT_FIRST,
-    SHARED,  # leading layers that both parts share; a step of the permanent part is one of the others only
-    HEAD,  # whether a permanent head on the shared layers is evaluated besides, instead of stored values
-    LAYER_TABLE,
-) = range(19)
-FIELDS = COLUMNS - INPUTS  # of a layer
+    IMAGE,
+) = range(16)
+SIZES = IMAGE + 5
 
 # Arguments of a step, before the networks.
 (
@@ -98,31 +95,18 @@ def _of_lane(buffer, lane, lanes, size):
 
 
 @kernel
-def _table(plan):
-    """The table of a network, still without addresses."""
-    net = np.zeros((plan[LAYERS], COLUMNS), I8)
-    for n in range(plan[LAYERS]):
-        for field in range(FIELDS):
-            net[n, INPUTS + field] = plan[LAYER_TABLE + n * FIELDS + field]
-    return net
-
-
-@kernel
-def _fill(net, start, buffers, first, lane, lanes, weights, bias):
-    """Fills two columns of the table with addresses, from layer `start` on; weights and bias alternate among the buffers from
-    `first` on. -> the buffer after them."""
-    for n in range(start, net.shape[0]):
-        net[n, weights] = _of_lane(word(buffers + 8 * first), lane, lanes, 4)
-        net[n, bias] = _of_lane(word(buffers + 8 * (first + 1)), lane, lanes, 4)
-        first += 2
-    return first
+def _fill(net, buffers, first, lane, lanes, weights, bias):
+    """Fills two columns of the table with addresses; weights and bias alternate among the buffers from `first` on."""
+    for n in range(net.shape[0]):
+        net[n, weights] = _of_lane(word(buffers + 8 * (first + 2 * n)), lane, lanes, 4)
+        net[n, bias] = _of_lane(word(buffers + 8 * (first + 2 * n + 1)), lane, lanes, 4)
 
 
 @kernel
 def _activations(net, batch, stack):
     acts = np.empty(net.shape[0], I8)
     for n in range(net.shape[0]):
-        acts[n] = take(stack, 4 * batch * padded(net[n, OUTPUTS]))
+        acts[n] = take(stack, 4 * batch * padded(net[n, UNITS]))
     return acts
 
 
@@ -146,9 +130,8 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
             before = earlier[slot]
             valid[s] = before <= age
             for back in range(frames - 1, 0, -1):
-                there = min(back, before) if plan[REPEAT_FIRST] else back
-                if there <= before and there <= age:
-                    place = now + ((slot - there) % total) * size
+                if back <= before and back <= age:
+                    place = now + ((slot - back) % total) * size
                     n = decode(place, size, channels, stride, (frames - 1 - back) * channels, bits, n)
                 if back == frames - 1:
                     oldest = n
@@ -168,37 +151,32 @@ def _read_inputs(plan, frame, lane, lanes, overwritten, inputs, idx, counts, nex
 
 
 @kernel
-def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, head_q, next_head_q, share, output, error):
+def _errors(plan, frame, lane, lanes, outputs, slots, valid, q, other_q, share, output, error):
     """The gradient of the loss with respect to the values of the actions taken (Algorithm 4, lines 10, 11 and 15, 16)."""
     batch, total, ld = plan[BATCH], plan[SLOTS], padded(outputs)
-    actions = _of_lane(argument(frame, A_OUTPUT), lane, lanes, 4 if plan[WIDE_OUTPUT] else 1)
-    wide, narrow = ints(actions, total), octets(actions, total)
+    stored = _of_lane(argument(frame, A_OUTPUT), lane, lanes, 4 if plan[WIDE_OUTPUT] else 1)
+    wide, narrow = ints(stored, total), octets(stored, total)
     reward = floats(_of_lane(argument(frame, A_REWARD), lane, lanes, 4), total)
     discount = floats(_of_lane(argument(frame, A_DISCOUNT), lane, lanes, 4), total)
     cached = _of_lane(argument(frame, A_CACHED), lane, lanes, 4)
     next_cached = _of_lane(argument(frame, A_NEXT_CACHED), lane, lanes, 4)
     values, others = floats(q, batch * ld), floats(other_q, batch * ld)
-    of_head, of_next_head = floats(head_q, batch * ld), floats(next_head_q, batch * ld)
     for s in range(batch):
         slot = slots[s]
         a = 0 if plan[ONE_OUTPUT] else (wide[slot] if plan[WIDE_OUTPUT] else np.int32(narrow[slot]))
         permanent_q = F4(0)
         if plan[CONSOLIDATES]:
-            stored = of_head[s * ld + a] if plan[HEAD] else reward[slot]
-            target = stored + share * others[s * ld + a]
+            target = reward[slot] + share * others[s * ld + a]
         else:
             head = a // plan[OUTPUTS_PER_HEAD] * plan[OUTPUTS_PER_HEAD]
             following = (slot + 1) % total if plan[IMPLICIT_NEXT] else slot
             of_next = floats(next_cached + 4 * following * outputs, outputs)
             best = F4(-np.inf)
             for b in range(head, head + plan[OUTPUTS_PER_HEAD]):
-                permanent_next = of_next[b] if plan[CACHED] else of_next_head[s * ld + b] if plan[HEAD] else F4(0)
-                best = max(best, others[s * ld + b] + permanent_next)
+                best = max(best, others[s * ld + b] + (of_next[b] if plan[CACHED] else F4(0)))
             target = reward[slot] + discount[slot] * best
             if plan[CACHED]:
                 permanent_q = floats(cached + 4 * slot * outputs, outputs)[a]
-            elif plan[HEAD]:
-                permanent_q = of_head[s * ld + a]
         output[s] = a
         missing = target - permanent_q - values[s * ld + a]
         slope = max(F4(-1), min(missing, F4(1))) if plan[HUBER] else F4(2) * missing
@@ -212,51 +190,28 @@ def _networks(optimizer):
 
 
 @inlined
-def _step_lane(frame, lane, lanes, plan, written, net, other, head):
-    """One update of one lane. `other`: the target network, or the transient one in a step of the permanent part."""
+def _step_lane(frame, lane, lanes, plan, net, other):
+    """One update of one lane."""
     batch, inputs, last = plan[BATCH], net[0, INPUTS], net.shape[0] - 1
-    shared, first = plan[SHARED], plan[SHARED] if plan[CONSOLIDATES] else 0
     rates = floats(_of_lane(argument(frame, A_RATES), lane, lanes, 4), 3)
     numbers = ints(_of_lane(argument(frame, A_NUMBERS), lane, lanes, 4), 3)
+    written = _networks(plan[OPTIMIZER]) + (1 if plan[HAS_TARGET] and not plan[CONSOLIDATES] else 0)
     stack = np.empty(1, I8)
-    stack[0] = _of_lane(result(frame, written), lane, lanes, 1)
+    stack[0] = _of_lane(result(frame, 2 * net.shape[0] * written), lane, lanes, 1)
     idx, next_idx = take(stack, 4 * batch * inputs), take(stack, 4 * batch * inputs)
     counts, next_counts = ints(take(stack, 4 * batch), batch), ints(take(stack, 4 * batch), batch)
     slots, valid = ints(take(stack, 4 * batch), batch), ints(take(stack, 4 * batch), batch)
     output, error = ints(take(stack, 4 * batch), batch), floats(take(stack, 4 * batch), batch)
     _read_inputs(plan, frame, lane, lanes, numbers[2], inputs, idx, counts, next_idx, next_counts, slots, valid)
-    acts, other_acts = _activations(net, batch, stack), _activations(net, batch, stack)
+    image, acts, other_acts = plan[IMAGE:SIZES], _activations(net, batch, stack), _activations(other, batch, stack)
     if plan[CONSOLIDATES]:
-        forward(other, 0, idx, counts, batch, inputs, other_acts, stack)
+        forward(other, image, idx, counts, batch, inputs, other_acts, stack)
     else:
-        forward(other, 0, next_idx, next_counts, batch, inputs, other_acts, stack)
-    if first > 0:
-        acts[first - 1] = other_acts[first - 1]
-    forward(net, first, idx, counts, batch, inputs, acts, stack)
-    head_acts, next_head_acts = acts, other_acts
-    if plan[HEAD]:
-        head_acts, next_head_acts = _activations(net, batch, stack), _activations(net, batch, stack)
-        head_acts[shared - 1], next_head_acts[shared - 1] = acts[shared - 1], other_acts[shared - 1]
-        forward(head, shared, idx, counts, batch, inputs, head_acts, stack)
-        if not plan[CONSOLIDATES]:
-            forward(head, shared, next_idx, next_counts, batch, inputs, next_head_acts, stack)
-    _errors(
-        plan,
-        frame,
-        lane,
-        lanes,
-        net[last, OUTPUTS],
-        slots,
-        valid,
-        acts[last],
-        other_acts[last],
-        head_acts[last],
-        next_head_acts[last],
-        rates[2],
-        output,
-        error,
-    )
-    backward(plan[OPTIMIZER], net, first, idx, counts, batch, inputs, acts, error, output, rates[0], rates[1], stack)
+        forward(other, image, next_idx, next_counts, batch, inputs, other_acts, stack)
+    forward(net, image, idx, counts, batch, inputs, acts, stack)
+    q, other_q = acts[last], other_acts[last]
+    _errors(plan, frame, lane, lanes, net[last, UNITS], slots, valid, q, other_q, rates[2], output, error)
+    backward(plan[OPTIMIZER], net, image, idx, counts, batch, inputs, acts, error, output, rates[0], rates[1], stack)
 
 
 @kernel
@@ -269,35 +224,32 @@ def _copy_network(frame, to, layers, lane, lanes):
 
 @inlined
 def _step(frame):
-    """Results: the network, its optimizer state, the target network if there is one, scratch memory. All but the last in place.
-
-    Arguments after these networks: in a step of the permanent part the transient network; the permanent head, if it is evaluated.
-    """
+    """Results: the network, its optimizer state, the target network if there is one, scratch memory. All but the last in place."""
     plan = _plan(argument(frame, A_PLAN))
-    layers, networks, copies = plan[LAYERS], _networks(plan[OPTIMIZER]), plan[HAS_TARGET]
+    layers = plan[LAYERS]
     lanes = elements(argument(frame, A_AGES), 0) // plan[BATCH]
-    results, arguments = results_of(frame), arguments_of(frame)
-    first = plan[SHARED] if plan[CONSOLIDATES] else 0
-    leaves = 2 * (layers - first) * networks  # of the network and its optimizer
-    written = leaves + (2 * layers if copies else 0)
-    net, other, head = _table(plan), _table(plan), _table(plan)
+    networks, copies = _networks(plan[OPTIMIZER]), plan[HAS_TARGET] and not plan[CONSOLIDATES]
+    results, leaves = results_of(frame), 2 * layers * networks
+    net, other = np.empty((layers, COLUMNS), I8), np.empty((layers, COLUMNS), I8)
+    for n in range(layers):
+        net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
+        other[n, INPUTS], other[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
     for lane in range(lanes):
-        after = _fill(net, first, results, 0, lane, lanes, WEIGHTS, BIAS)
+        _fill(net, results, 0, lane, lanes, WEIGHTS, BIAS)
         if networks > 1:
-            after = _fill(net, first, results, after, lane, lanes, MU, BIAS_MU)
-            after = _fill(net, first, results, after, lane, lanes, NU, BIAS_NU)
+            _fill(net, results, 2 * layers, lane, lanes, MU, BIAS_MU)
+            _fill(net, results, 4 * layers, lane, lanes, NU, BIAS_NU)
         if networks > 3:
-            _fill(net, first, results, after, lane, lanes, TRACE, BIAS_TRACE)
-        after = A_NETWORKS + written
-        if plan[CONSOLIDATES]:
-            after = _fill(other, 0, arguments, after, lane, lanes, WEIGHTS, BIAS)
-        else:  # the network itself, if there is no target network
-            _fill(other, 0, results, leaves if copies else 0, lane, lanes, WEIGHTS, BIAS)
-        if plan[HEAD]:
-            _fill(head, plan[SHARED], arguments, after, lane, lanes, WEIGHTS, BIAS)
+            _fill(net, results, 6 * layers, lane, lanes, TRACE, BIAS_TRACE)
+        buffers, first = results, 0  # the network itself, if there is no target network
+        if copies:
+            first = leaves
+        elif plan[CONSOLIDATES]:
+            buffers, first = arguments_of(frame), A_NETWORKS + leaves
+        _fill(other, buffers, first, lane, lanes, WEIGHTS, BIAS)
         todo = ints(_of_lane(argument(frame, A_NUMBERS), lane, lanes, 4), 3)
         if todo[0]:
-            _step_lane(frame, lane, lanes, plan, written, net, other, head)
+            _step_lane(frame, lane, lanes, plan, net, other)
         if todo[1] and copies:
             _copy_network(frame, leaves, layers, lane, lanes)
 
@@ -328,12 +280,14 @@ def _values(frame):
     """Arguments: plan, inputs [n, bits] as bytes, the network. Results: values [n, outputs], scratch memory."""
     plan, source, out = _plan(argument(frame, A_PLAN)), argument(frame, 1), result(frame, 0)
     axes = rank(out) - 2
-    layers, net = plan[LAYERS], _table(plan)
+    layers, image = plan[LAYERS], plan[IMAGE:SIZES]
+    net = np.empty((layers, COLUMNS), I8)
     rows, bits, outputs = dim(source, axes), dim(source, axes + 1), dim(out, axes + 1)
     parts = elements(out, 0) // (rows * outputs)
     stack = np.empty(1, I8)
     for t in range(parts):
         for n in range(layers):
+            net[n, INPUTS], net[n, UNITS] = plan[SIZES + n], plan[SIZES + n + 1]
             net[n, WEIGHTS] = _part(argument(frame, 2 + 2 * n), out, axes, t, 4)
             net[n, BIAS] = _part(argument(frame, 3 + 2 * n), out, axes, t, 4)
         first = _part(source, out, axes, t, 1)
@@ -353,7 +307,7 @@ def _values(frame):
                             found[c] = b
                             c += 1
                 counts[s] = c
-            forward(net, 0, idx, counts, count, bits, acts, stack)
+            forward(net, image, idx, counts, count, bits, acts, stack)
             ld = padded(outputs)
             for s in range(count):
                 copy(data(out) + 4 * (t * rows + start + s) * outputs, acts[layers - 1] + 4 * s * ld, outputs)

@@ -1,47 +1,30 @@
 """The layers of a network on binary inputs, forward and backward, and the optimizers.
 
-A network is a table `net`, one row per layer: addresses of its weights and of their optimizer state, and its `support.LayerShape`.
-Layers are dense, or convolutions (`image` has their sizes). Layer 0 reads bits, and a ReLU follows it. An input is a list of the
-numbers of the bits that are set.
+A network is a table `net`, one row per layer: addresses of its weights and of their optimizer state, and sizes. Layer 0 reads bits:
+it is dense, or a convolution (`image` has its sizes). All others are dense. All but the last are followed by a ReLU.
 
-Activations of layer l, [batch, outputs], are at `acts[l]`, in rows of `padded(outputs)` floats. Gradients of activations have room
-for `padded(batch)` rows. A convolution after layer 0 is a dense layer for patches: a row for each place of each image.
+An input is a list of the numbers of the bits that are set. Activations of layer l, [batch, units], are at `acts[l]`, in rows of
+`padded(units)` floats. Gradients of activations have room for `padded(batch)` rows.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from remanence.agents.native.memory import copy, padded, take, zero
-from remanence.agents.native.support import RELU, TANH
+from remanence.agents.native.memory import padded, take, zero
 from remanence.agents.native.tiles import add_to, product, transpose
 from remanence.core.native.addresses import F4, floats, ints, octets
 from remanence.core.native.compiling import kernel
 
 # Columns of `net`.
-WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, TRACE, BIAS_TRACE, INPUTS, UNITS, OUTPUTS, ACTIVATION, IMAGE = range(13)
-COLUMNS = IMAGE + 5
-# Places in `image`: 0 filters for a dense layer.
+WEIGHTS, BIAS, MU, BIAS_MU, NU, BIAS_NU, TRACE, BIAS_TRACE, INPUTS, UNITS = range(10)
+COLUMNS = 10
+# Places in `image`: 0 filters for a dense layer 0.
 HEIGHT, WIDTH, CHANNELS, SIDE, FILTERS = range(5)
 # Optimizers. Their constants are rounded once, as in JAX.
 SGD, ADAM, RMSPROP = 0, 1, 2
 _B1, _B2, _A1, _A2, _EPS = F4(0.9), F4(0.999), F4(1 - 0.9), F4(1 - 0.999), F4(1e-8)
 _DECAY, _RENEWAL, _FLOOR = F4(0.95), F4(1 - 0.95), F4(0.01)
-# tanh(x) as a fraction of polynomials in x², for |x| below the limit: 1 ulp or two, and no call of a function.
-_LIMIT = F4(7.90531110763549805)
-_P1, _P3, _P5, _P7 = (
-    F4(4.89352455891786e-03),
-    F4(6.37261928875436e-04),
-    F4(1.48572235717979e-05),
-    F4(5.12229709037114e-08),
-)
-_P9, _P11, _P13 = F4(-8.60467152213735e-11), F4(2.00018790482477e-13), F4(-2.76076847742355e-16)
-_Q0, _Q2, _Q4, _Q6 = (
-    F4(4.89352518554385e-03),
-    F4(2.26843463243900e-03),
-    F4(1.18534705686654e-04),
-    F4(1.19825839466702e-06),
-)
 
 
 @kernel
@@ -197,8 +180,8 @@ def conv_gradient(image, idx, counts, batch, most, delta, gradient, bias_gradien
 
 
 @kernel
-def dense_forward(weights, bias, inputs, units, source, batch, out, activation, stack):
-    """out = source @ weights + bias, and the activation."""
+def dense_forward(weights, bias, inputs, units, source, batch, out, relu, stack):
+    """out = source @ weights + bias, and a ReLU if asked for."""
     ld, mark = padded(units), stack[0]
     if ld != units:  # the products need full vectors: weights with columns of zeros
         wide = take(stack, 4 * inputs * ld)
@@ -213,15 +196,9 @@ def dense_forward(weights, bias, inputs, units, source, batch, out, activation, 
     start = floats(bias, units)
     for s in range(batch):
         h = floats(out + 4 * s * ld, units)
-        if activation == RELU:
+        if relu:
             for j in range(units):
                 h[j] = max(h[j] + start[j], F4(0))
-        elif activation == TANH:
-            for j in range(units):
-                x = max(-_LIMIT, min(h[j] + start[j], _LIMIT))
-                y = x * x
-                p = (((((_P13 * y + _P11) * y + _P9) * y + _P7) * y + _P5) * y + _P3) * y + _P1
-                h[j] = x * p / (((_Q6 * y + _Q4) * y + _Q2) * y + _Q0)
         else:
             for j in range(units):
                 h[j] = h[j] + start[j]
@@ -229,75 +206,17 @@ def dense_forward(weights, bias, inputs, units, source, batch, out, activation, 
 
 
 @kernel
-def unfold(image, source, batch, patches):
-    """The patches of images [batch, height, width, channels]: [batch · places, side · side · channels]."""
-    height, width, channels, side = image[HEIGHT], image[WIDTH], image[CHANNELS], image[SIDE]
-    run, row = side * channels, width * channels
-    n = 0
-    for s in range(batch):
-        for y in range(height - side + 1):
-            for x in range(width - side + 1):
-                for i in range(side):
-                    copy(patches + 4 * n, source + 4 * ((s * height + y + i) * row + x * channels), run)
-                    n += run
-
-
-@kernel
-def fold(image, patches, batch, out):
-    """The gradient of images, from that of their patches: every pixel gets the sum over the patches that contain it."""
-    height, width, channels, side = image[HEIGHT], image[WIDTH], image[CHANNELS], image[SIDE]
-    run, row = side * channels, width * channels
-    zero(out, batch * height * row)
-    n = 0
-    for s in range(batch):
-        for y in range(height - side + 1):
-            for x in range(width - side + 1):
-                for i in range(side):
-                    add_to(out + 4 * ((s * height + y + i) * row + x * channels), patches + 4 * n, run)
-                    n += run
-
-
-@kernel
-def places(net, n):
-    """How many places the filters of a convolution have; 1 for a dense layer."""
-    return net[n, OUTPUTS] // net[n, UNITS]
-
-
-@kernel
-def rows_of(net, n, source, batch, stack):
-    """What the weights of layer n are multiplied by: its patches, or the activations before it themselves."""
-    image = net[n, IMAGE:]
-    if not image[FILTERS]:
-        return source
-    patches = take(stack, 4 * batch * places(net, n) * net[n, INPUTS])
-    unfold(image, source, batch, patches)
-    return patches
-
-
-@kernel
-def forward(net, first, idx, counts, batch, most, acts, stack):
-    """The activations of all layers from the first one on, at `acts`. If that is not layer 0, those before it are there."""
-    image, mark = net[0, IMAGE:], stack[0]
-    if first > 0:
-        pass
-    elif image[FILTERS]:
+def forward(net, image, idx, counts, batch, most, acts, stack):
+    """The activations of all layers, at `acts`."""
+    last = net.shape[0] - 1
+    if image[FILTERS]:
         conv_forward(net[0, WEIGHTS], net[0, BIAS], image, idx, counts, batch, most, acts[0], stack)
     else:
         sparse_forward(net[0, WEIGHTS], net[0, BIAS], net[0, UNITS], idx, counts, batch, most, acts[0])
-    for n in range(max(first, 1), net.shape[0]):
-        rows, source = batch * places(net, n), rows_of(net, n, acts[n - 1], batch, stack)
+    for n in range(1, last + 1):
         dense_forward(
-            net[n, WEIGHTS],
-            net[n, BIAS],
-            net[n, INPUTS],
-            net[n, UNITS],
-            source,
-            rows,
-            acts[n],
-            net[n, ACTIVATION],
-            stack,
+            net[n, WEIGHTS], net[n, BIAS], net[n, INPUTS], net[n, UNITS], acts[n - 1], batch, acts[n], n < last, stack
         )
-        stack[0] = mark
 
 
 @kernel
@@ -352,47 +271,17 @@ def step_without_gradient(kind, weights, mu, nu, trace, n, lr, scale):
 
 
 @kernel
-def dense_backward(weights, inputs, units, delta, batch, out, stack):
-    """out = delta @ weightsᵀ: as (weights @ deltaᵀ)ᵀ, so that no weight is moved."""
+def dense_backward(weights, inputs, units, delta, batch, acts, out, stack):
+    """out = delta @ weightsᵀ where the activations are positive: as (weights @ deltaᵀ)ᵀ, so that no weight is moved."""
     ld, wide, mark = padded(batch), padded(inputs), stack[0]
     turned, result = take(stack, 4 * padded(units) * ld), take(stack, 4 * wide * ld)
     transpose(delta, padded(units), turned, ld, batch, units)
     product(weights, units, 1, turned, ld, result, ld, inputs, ld, units)
     transpose(result, ld, out, wide, inputs, batch)
-    stack[0] = mark
-
-
-@kernel
-def patches_backward(weights, inputs, units, delta, rows, out, stack):
-    """The same for many rows and few weights, both multiples of LANES wide: the weights are moved."""
-    mark, turned = stack[0], take(stack, 4 * inputs * units)
-    transpose(weights, units, turned, inputs, inputs, units)
-    product(delta, units, 1, turned, inputs, out, inputs, rows, inputs, units)
-    stack[0] = mark
-
-
-@kernel
-def layer_backward(net, n, delta, batch, acts, out, stack):
-    """The gradient of the activations before layer n, `acts`, times the slope of their activation."""
-    image, mark = net[n, IMAGE:], stack[0]
-    inputs, units = net[n, INPUTS], net[n, UNITS]
-    if image[FILTERS]:
-        rows = batch * places(net, n)
-        patches = take(stack, 4 * rows * inputs)
-        patches_backward(net[n, WEIGHTS], inputs, units, delta, rows, patches, stack)
-        fold(image, patches, batch, out)
-    else:
-        dense_backward(net[n, WEIGHTS], inputs, units, delta, batch, out, stack)
-    count = net[n - 1, OUTPUTS]
-    ld, activation = padded(count), net[n - 1, ACTIVATION]
     for s in range(batch):
-        h, d = floats(acts + 4 * s * ld, count), floats(out + 4 * s * ld, count)
-        if activation == RELU:
-            for i in range(count):
-                d[i] = d[i] if h[i] > 0 else F4(0)
-        else:
-            for i in range(count):
-                d[i] = d[i] * (F4(1) - h[i] * h[i])
+        h, d = floats(acts + 4 * s * wide, inputs), floats(out + 4 * s * wide, inputs)
+        for i in range(inputs):
+            d[i] = d[i] if h[i] > 0 else F4(0)
     stack[0] = mark
 
 
@@ -518,25 +407,21 @@ def conv_update(kind, net, image, idx, counts, batch, most, delta, lr, scale, st
 
 
 @kernel
-def backward(kind, net, first, idx, counts, batch, most, acts, error, output, lr, scale, stack):
-    """Steps of all weights from layer `first` on. `error` [batch]: the gradient of the values `output` [batch] of the last one."""
-    last, mark, image = net.shape[0] - 1, stack[0], net[0, IMAGE:]
-    outputs = padded(net[last, OUTPUTS])
+def backward(kind, net, image, idx, counts, batch, most, acts, error, output, lr, scale, stack):
+    """Steps of all weights. `error` [batch] is the gradient of the values `output` [batch] of the last layer."""
+    last, mark = net.shape[0] - 1, stack[0]
+    outputs = padded(net[last, UNITS])
     delta = take(stack, 4 * padded(batch) * outputs)
     d = floats(delta, padded(batch) * outputs)
     zero(delta, padded(batch) * outputs)
     for s in range(batch):
         d[s * outputs + output[s]] = error[s]
-    for n in range(last, max(first, 1) - 1, -1):
-        following = take(stack, 4 * padded(batch) * padded(net[n - 1, OUTPUTS]))
-        if n > first:
-            layer_backward(net, n, delta, batch, acts[n - 1], following, stack)
-        source = rows_of(net, n, acts[n - 1], batch, stack)
-        dense_update(kind, net, n, source, delta, batch * places(net, n), lr, scale, stack)
+    for n in range(last, 0, -1):
+        following = take(stack, 4 * padded(batch) * padded(net[n, INPUTS]))
+        dense_backward(net[n, WEIGHTS], net[n, INPUTS], net[n, UNITS], delta, batch, acts[n - 1], following, stack)
+        dense_update(kind, net, n, acts[n - 1], delta, batch, lr, scale, stack)
         delta = following
-    if first > 0:
-        pass
-    elif image[FILTERS]:
+    if image[FILTERS]:
         conv_update(kind, net, image, idx, counts, batch, most, delta, lr, scale, stack)
     else:
         sparse_update(kind, net, idx, counts, batch, most, delta, lr, scale, stack)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -13,11 +12,12 @@ import optax
 from jax import Array
 
 from remanence.agents import ring as rings
-from remanence.agents.composition import ValueComposition
+from remanence.agents.composition import ValueComposition, separate_networks, single
 from remanence.agents.dqn import DeepLearner, DeepState, transient_lr
 from remanence.agents.native import calls
 from remanence.agents.native.kernels import ADAM, RMSPROP, SGD
-from remanence.agents.native.support import NetworkShape, shape_of_parts
+from remanence.agents.native.support import network_shape
+from remanence.agents.networks import Network
 from remanence.agents.replay import Replay
 from remanence.agents.ring import Ring
 from remanence.agents.td import PREDICTION
@@ -52,7 +52,6 @@ class NativeLearner(DeepLearner):
             transient_lr(hypers),
             self.can_learn(state, valid),
             target=state.target,
-            head=state.permanent if self.evaluates_head else (),
             copy=valid & (steps % every == 0) if every else jnp.bool_(False),
         )
         return state._replace(transient=transient, opt_state=opt_state, target=target, steps=steps)
@@ -76,15 +75,9 @@ class NativeLearner(DeepLearner):
             hypers.permanent_lr if lr is None else lr,
             ready,
             transient=state.transient,
-            head=state.permanent if self.evaluates_head and self.absorbs else (),
             share=share,
         )
         return weights, opt_state
-
-    @property
-    def evaluates_head(self) -> bool:
-        """Whether Q^P of a batch is computed when it is needed: on layers that are shared, it changes at every step."""
-        return self.parts.has_permanent and not self.use_cache
 
     def _step(
         self,
@@ -99,14 +92,11 @@ class NativeLearner(DeepLearner):
         target: Any = (),
         copy: Array | bool = False,
         transient: Any = (),
-        head: Any = (),
         share: float | Array = 1.0,
     ) -> tuple[Any, Any, Any]:
         """One update of weights, optimizer state and target network.
 
-        Args:
-            transient, share: for a step of the permanent part, the transient network and the share of it that is absorbed.
-            head: weights of a permanent head, if its values are not stored.
+        Args: transient, share: for a step of the permanent network, the transient one and the share of it that is absorbed.
         """
         scale: float | Array = 1.0
         if optimizer == "adam":
@@ -119,26 +109,20 @@ class NativeLearner(DeepLearner):
         ]
         leaves, structure = jax.tree.flatten(trees)
         shape = self._shape(
-            optimizer,
-            replay,
-            ages,
-            has_target=len(jax.tree.leaves(target)) > 0,
-            consolidates=bool(transient),
-            head=bool(head),
+            optimizer, replay, ages, has_target=len(jax.tree.leaves(target)) > 0, consolidates=bool(transient)
         )
         batch = _batch(ring, ages, consolidates=bool(transient))
         new = jax.tree.unflatten(
-            structure,
-            calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves((transient, head)), share),
+            structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient), share)
         )
         if moments:
             opt_state = opt_state._replace(**dict(zip(moments, new[1:], strict=False)))
         return new[0], opt_state, new[-1] if shape.has_target else target
 
     def _shape(
-        self, optimizer: Any, replay: Replay, ages: Array, has_target: bool, consolidates: bool, head: bool
+        self, optimizer: Any, replay: Replay, ages: Array, has_target: bool, consolidates: bool
     ) -> calls.StepShape:
-        network = shape_of_parts(self.parts)
+        network = network_shape(self.parts.networks[0])
         assert network is not None
         return calls.StepShape(
             network,
@@ -155,8 +139,6 @@ class NativeLearner(DeepLearner):
             cached=self.use_cache and not consolidates,
             has_target=has_target,
             huber=self.training.loss == "huber" and not consolidates,
-            repeat_first=replay.repeat_first,
-            head=head,
         )
 
 
@@ -189,21 +171,18 @@ def _batch(ring: Ring, ages: Array, consolidates: bool) -> calls.Batch:
 
 
 def _native_parts(parts: ValueComposition) -> ValueComposition:
-    """The same composition, evaluated natively where its inputs are bits."""
-    shape = shape_of_parts(parts)
+    networks = [_native_network(network) for network in parts.networks]
+    return separate_networks(networks[1], networks[0]) if parts.has_permanent else single(networks[0])
+
+
+def _native_network(network: Network) -> Network:
+    """The same network, evaluated natively where its inputs are bits."""
+    shape = network_shape(network)
     assert shape is not None
 
-    def transient(weights: Any, obs: Array) -> Array:
-        return _values(shape, weights, obs, lambda: parts.transient(weights, obs))
+    def apply(weights: Any, obs: Array) -> Array:
+        if obs.dtype not in (jnp.bool_, jnp.uint8):  # a replay buffer gives bits as bytes
+            return network.apply(weights, obs)
+        return calls.values(shape, jax.tree.leaves(weights), obs)
 
-    def permanent(weights: Any, on: Any, obs: Array) -> Array:
-        network = (on.trunk, weights) if shape.shared else weights
-        return _values(shape, network, obs, lambda: parts.permanent(weights, on, obs))
-
-    return parts._replace(transient=transient, permanent=permanent if parts.has_permanent else parts.permanent)
-
-
-def _values(shape: NetworkShape, weights: Any, obs: Array, otherwise: Callable[[], Array]) -> Array:
-    if obs.dtype not in (jnp.bool_, jnp.uint8):  # a replay buffer gives bits as bytes
-        return otherwise()
-    return calls.values(shape, jax.tree.leaves(weights), obs)
+    return network._replace(apply=apply)

@@ -110,18 +110,19 @@ class GymnasiumWorld(HostedWorld):
     ) -> tuple[HostState, TimeStep]:
         del key, task
         asked = [jnp.int32(self._pool), state.lane, state.time, action, active]
-        obs, reset_obs, outcome = hostcall.call(
+        shape, dtype = self.observation.shape, self.observation.dtype
+        views, outcome = hostcall.call(
             "remanence_gym_step",
             _step,
-            [self._view, self._view, _shape_dtype((4,), "float32")],
+            [_shape_dtype((2, *shape), dtype), _shape_dtype((4,), "float32")],
             jnp.stack([jnp.asarray(one, jnp.int32) for one in asked]),
         )
         seen = TimeStep(
-            obs,
+            views[0],
             reward=outcome[0],
             discount=outcome[1],
             last=outcome[2] > 0,
-            reset_obs=reset_obs,
+            reset_obs=views[1],
             completed=outcome[3] > 0,
         )
         return HostState(state.lane, state.time + 1), seen
@@ -173,18 +174,18 @@ def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
     obs.reshape(len(asked), -1)[...] = [first.ravel() for _, first in began]
 
 
-def _step(asked: np.ndarray, obs: np.ndarray, reset_obs: np.ndarray, outcome: np.ndarray) -> None:
-    """[lanes, (pool, lane, time, action, active)] -> the outcome; inactive lanes are not stepped."""
+def _step(asked: np.ndarray, views: np.ndarray, outcome: np.ndarray) -> None:
+    """[lanes, (pool, lane, time, action, active)] -> [lanes, (obs, reset obs), *obs], [lanes, 4]; inactive lanes are not stepped."""
     rows = asked.reshape(-1, 5).tolist()
-    obs, reset_obs, outcome = (output.reshape(len(rows), -1) for output in (obs, reset_obs, outcome))
+    views, outcome = views.reshape(len(rows), 2, -1), outcome.reshape(len(rows), 4)
     with _of(rows[0][0]) as pool:
         for row, (_, lane, time, action, active) in enumerate(rows):
             if not active:
-                obs[row], reset_obs[row], outcome[row] = 0, 0, 0
+                views[row], outcome[row] = 0, 0
                 continue
             seen = pool.step(lane, time, action)
-            obs[row] = reset_obs[row] = seen.obs.ravel()
+            views[row] = seen.obs.ravel()
             if seen.last:
-                reset_obs[row] = seen.reset_obs.ravel()
+                views[row, 1] = seen.reset_obs.ravel()
             numbers = outcome[row]  # one by one: half the time of a tuple
             numbers[0], numbers[1], numbers[2], numbers[3] = seen.reward, seen.discount, seen.last, seen.completed

@@ -55,6 +55,8 @@ class EnvWorker:
         self.lane, self.seed = lane, seed
         self.steps, self.episodes = 0, 0  # completed episodes
         self._envs: dict[int, Any] = {}
+        self._env: Any = None  # the current one, and the check of its observations
+        self._check: Any = None
         self._seeded: set[int] = set()
         self._prepared_for, self._task, self._value = -1, -1, object()
         self._nothing_changes = len(set(source.schedule.order)) == 1 and source.schedule.change is None
@@ -148,6 +150,7 @@ class EnvWorker:
                 self.schedule.change(env, self._value)
             give_state(env, state)
         self._prepared_for, self._task = self._clock, self.schedule.task(self._clock)
+        self._enter()
 
     def close(self) -> None:
         for env in self._envs.values():
@@ -158,10 +161,6 @@ class EnvWorker:
     @property
     def _clock(self) -> int:
         return self.steps if self.schedule.by_steps else self.episodes
-
-    @property
-    def _env(self) -> Any:
-        return self._envs[self._number]
 
     @property
     def _number(self) -> int:
@@ -175,10 +174,7 @@ class EnvWorker:
 
     def _seen(self, obs: Any) -> np.ndarray:
         """A checked observation as agents see it."""
-        number = self._number
-        if number not in self._checks:
-            self._checks[number] = ObsCheck(self._envs[number].observation_space)
-        return self.spaces.encode(self._checks[number](obs))
+        return self.spaces.encode(self._check(obs))
 
     def _is_truncated(self) -> bool:
         table = self.schedule
@@ -194,12 +190,21 @@ class EnvWorker:
         self._prepared_for, self._task = time, self.schedule.task(time)
         if self._number not in self._envs:
             self._envs[self._number] = self.env_factories[self._number].next(self.lane)
+        self._enter()
         if self.schedule.change is None:
             return
         value = self.schedule.value(time)
         if value is not self._value:  # values may be any objects, also arrays
             self.schedule.change(self._env, value)
             self._value = value
+
+    def _enter(self) -> None:
+        """Makes the environment of the current task the current one."""
+        number = self._number
+        self._env = self._envs.get(number)
+        if self._env is not None and number not in self._checks:
+            self._checks[number] = ObsCheck(self._env.observation_space)
+        self._check = self._checks.get(number)
 
     def _reset(self) -> np.ndarray:
         """Starts the next episode. An environment is seeded once, as Gymnasium recommends."""

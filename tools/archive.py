@@ -1,10 +1,11 @@
 """Copies finished lanes of runs into the archive that comes with the package.
 
-`python tools/archive.py RUN… [--to DIR] [--commit TEXT] [--digits N]`
+`python tools/archive.py RUN… [--to DIR] [--commit TEXT] [--digits N] [--metrics NAME…]`
 
 A copy has only complete lanes, also of a run that is not finished: the largest set of agents that share seeds. Checkpoints and
 progress are left out; of the log, only where lanes come from and how long they took. Policies are stored in half precision, and
-left out above a megabyte. `--digits` rounds values, for quick runs that take much room: no run takes lanes over from such a copy.
+left out above a megabyte. `--digits` rounds values and `--metrics` keeps only some curves, for quick runs that take much room: no run
+takes lanes over from such a copy.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import argparse
 import dataclasses
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +33,18 @@ MAX_POLICY = 2**20
 ROOT = Path(__file__).parent.parent
 
 
-def archive(run: Path, to: Path, commit: str = "", digits: int | None = None) -> Path:
+def archive(
+    run: Path, to: Path, commit: str = "", digits: int | None = None, metrics: Sequence[str] | None = None
+) -> Path:
     """Archives one run; returns the copy, which replaces an earlier one of the same lanes."""
     source = complete_lanes(run)
     description, chosen = without_gaps(source)
     if digits is not None:
         description["rounded"] = digits
+    if metrics is not None:
+        description["metrics"] = known_metrics(source, metrics)
+        curves = source.curves.filter(pl.col("metric").is_in(description["metrics"]))
+        source = dataclasses.replace(source, curves=curves)
     numbers = {lane: number for number, lane in enumerate(chosen)}
     directory = RunDirectory(to / SWEEP if SWEEP in description else to, description)
     directory.smallest = True
@@ -85,6 +92,13 @@ def without_gaps(results: Results) -> tuple[dict[str, Any], list[int]]:
     return about, [results.lane(name, seed) for name in about["contenders"] for seed in about["seeds"]]
 
 
+def known_metrics(results: Results, asked: Sequence[str]) -> list[str]:
+    """The metrics asked for; raises if one was not recorded."""
+    if unknown := [name for name in asked if name not in results.metrics]:
+        raise UserError(f"'{results.path}' has no {unknown[0]}, only {', '.join(results.metrics)}")
+    return list(asked)
+
+
 def rounded(results: Results, digits: int | None) -> Results:
     if digits is None:
         return results
@@ -124,10 +138,11 @@ def main() -> None:
     parser.add_argument("--to", type=Path, default=ARCHIVE, help="the archive; default: that of the package")
     parser.add_argument("--commit", default=commit_here(), help="the commit that ran them; default: the current one")
     parser.add_argument("--digits", type=int, help="round values to this many significant digits")
+    parser.add_argument("--metrics", nargs="+", help="keep only the curves of these metrics")
     asked = parser.parse_args()
     for run in asked.runs:
         try:
-            copy = archive(run, asked.to, asked.commit, asked.digits)
+            copy = archive(run, asked.to, asked.commit, asked.digits, asked.metrics)
         except UserError as error:
             parser.exit(1, f"{error}\n")
         results = load(copy)

@@ -100,6 +100,16 @@ def test_nothing_is_taken_over_from_rounded_curves(finished: Results, tmp_path: 
     assert "taken" not in [event["event"] for event in events(again.path)]
 
 
+def test_a_copy_may_keep_some_metrics_only(finished: Results, tmp_path: Path) -> None:
+    copy = load(archiving.archive(finished.path, tmp_path / "archive", metrics=["return"]))
+    assert copy.metrics == copy.description["metrics"] == ["return"]
+    assert copy.curves.equals(finished.curves.filter(pl.col("metric") == "return"))
+    again = run(tmp_path / "runs", 3, Execution(reuse=tmp_path / "archive"))
+    assert "taken" not in [event["event"] for event in events(again.path)]
+    with pytest.raises(UserError, match="has no reward, only discounted_return, "):
+        archiving.archive(finished.path, tmp_path / "archive", metrics=["reward"])
+
+
 @pytest.mark.parametrize(
     ("groups", "agents", "seeds"), [(1, ["Q"], [0, 1]), (3, ["Q", "Q-reset"], [0, 1]), (4, ALL[:2], [0, 1, 2])]
 )

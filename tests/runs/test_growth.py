@@ -172,6 +172,15 @@ def test_another_directory_of_runs_is_named_by_reuse(out: Path, tmp_path: Path) 
     assert lanes_run(results) == [2, 5]
 
 
+def test_lanes_of_another_experiment_are_found_by_reuse_if_they_are_the_same(out: Path, tmp_path: Path) -> None:
+    def other(name: str, asked: Plan) -> Results:
+        quiet, reuse = Console(quiet=True), Execution(reuse=out)
+        return execute(f"other/{name}", "full", asked, 2, tmp_path / "new", quiet, reuse)
+
+    assert lanes_run(other("same", plan())) == []
+    assert lanes_run(other("shorter", plan().shortened(segments=1))) == [0, 1, 2, 3]
+
+
 def test_an_interrupted_run_resumes_with_the_same_groups(
     out: Path, small: Results, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,7 @@
-"""Finished lanes of other runs of the same experiment: a run with more seeds or more agents does only what is missing.
+"""Finished lanes of other runs: a run with more seeds or more agents does only what is missing.
 
-A lane is the same lane if everything that decides its result is the same: the description without seeds and agents, the
-configuration of its own agent, its seed, its learner, and the versions of remanence and jax.
+A lane is the same lane if everything that decides its result is the same: the description without seeds, agents and the names of
+experiment and preset, the configuration of its own agent, its seed, its learner, and the versions of remanence and jax.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from remanence.results.directory import NOT_HASHED, RunDirectory
 from remanence.results.log import TAKEN, cores_of, lane_seconds, read_log
 from remanence.results.manifest import DamageError, read_checked
 from remanence.results.store import POLICIES, Results, load
+from remanence.runs.checking import find_all
 from remanence.runs.describe import describe_agent
 from remanence.runs.jobs import Lane
 from remanence.runs.rows import AUC
 
 SWEEP = "sweep"
 # Parts of a description that may differ between runs that share lanes.
-_OF_OTHER_LANES = ("seeds", "contenders", SWEEP, *NOT_HASHED)
+_OF_OTHER_LANES = ("experiment", "preset", "seeds", "contenders", SWEEP, *NOT_HASHED)
 _VERSIONS = ("remanence", "jax")
 
 
@@ -59,13 +60,14 @@ class Taken:
 
 
 def sources(directory: RunDirectory, other: Path | None) -> list[Path]:
-    """Runs that may have lanes of this one: those beside it, and those of the same experiment in another directory of runs."""
-    places = [directory.path.parent]
+    """Runs that may have lanes of this one: those beside it, and those in another directory of runs, of any experiment."""
+    found = sorted(file.parent for file in directory.path.parent.glob(f"*/{DESCRIPTION}"))
     if other is not None:
-        of_sweeps = other / SWEEP if SWEEP in directory.description else other
-        places.append(of_sweeps / directory.description["experiment"])
-    found = (file.parent for place in places for file in sorted(place.glob(f"*/{DESCRIPTION}")))
-    return [run for run in found if run.resolve() != directory.path.resolve()]
+        of_sweeps = SWEEP in directory.description
+        there = find_all(other / SWEEP if of_sweeps else other)
+        found += [run for run in there if of_sweeps or run.relative_to(other).parts[0] != SWEEP]
+    own = directory.path.resolve()
+    return [run for run in dict.fromkeys(found) if run.resolve() != own]
 
 
 def find_lanes(

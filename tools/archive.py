@@ -4,8 +4,8 @@
 
 A copy has only complete lanes, also of a run that is not finished: the largest set of agents that share seeds. Checkpoints and
 progress are left out; of the log, only where lanes come from and how long they took. Policies are stored in half precision, and
-left out above a megabyte. `--digits` rounds values and `--metrics` keeps only some curves, for quick runs that take much room: no run
-takes lanes over from such a copy.
+left out above a megabyte. `--digits` rounds values and `--metrics` keeps only some curves, for quick runs that take much room: no
+run takes lanes over from such a copy.
 """
 
 from __future__ import annotations

@@ -45,23 +45,48 @@ def drawn(net: Network) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("kernel", "filters", "stride"), [(1, 6, 1), (2, 6, 1), (3, 6, 1), (2, 6, 2), (2, 1, 1), (3, 1, 1), (2, 1, 2)]
+    ("kernel", "filters", "stride"),
+    [(1, 6, 1), (2, 6, 1), (3, 6, 1), (2, 1, 1), (3, 1, 1), (3, 6, 2), (3, 1, 2), (2, 6, 2), (4, 2, 2), (6, 2, 2)],
 )
 def test_convolution_by_loops(kernel: int, filters: int, stride: int) -> None:
-    """Both ways of computing it: with three times as many channels as filters, and with fewer."""
+    """All ways of computing it: with three times as many channels as filters, with fewer, and with strides that fit the kernel.
+    A row of the image is left out by a stride of 2."""
     rng = np.random.default_rng(0)
-    images = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
+    images = rng.normal(size=(2, 7, 6, 3)).astype(np.float32)
     layer = Conv(filters, kernel, stride=stride)
     weights = rng.normal(size=(kernel * kernel * 3, filters)).astype(np.float32)
     bias = rng.normal(size=filters).astype(np.float32)
-    assert jax.eval_shape(lambda key: layer.init_weights(key, (5, 4, 3)), KEY)[0].shape == weights.shape
+    assert jax.eval_shape(lambda key: layer.init_weights(key, (7, 6, 3)), KEY)[0].shape == weights.shape
     found = np.asarray(layer.apply((jnp.asarray(weights), jnp.asarray(bias)), jnp.asarray(images)))
     by_place = weights.reshape(kernel, kernel, 3, filters)
-    rows, columns = (5 - kernel) // stride + 1, (4 - kernel) // stride + 1
-    assert found.shape == (2, *layer.shape((5, 4, 3))) == (2, rows, columns, filters)
+    rows, columns = (7 - kernel) // stride + 1, (6 - kernel) // stride + 1
+    assert found.shape == (2, *layer.shape((7, 6, 3))) == (2, rows, columns, filters)
     for b, i, j in np.ndindex(found.shape[:3]):
         patch = images[b, i * stride : i * stride + kernel, j * stride : j * stride + kernel]
         np.testing.assert_allclose(found[b, i, j], np.einsum("xyc,xycf->f", patch, by_place) + bias, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kernel", "filters", "stride"), [(2, 2, 1), (3, 2, 1), (3, 2, 2), (4, 2, 2), (2, 2, 2)])
+def test_gradients_of_a_convolution_are_those_of_jax(kernel: int, filters: int, stride: int) -> None:
+    """Of weights, bias and image, where they are not those that JAX derives from the forward pass."""
+    rng = np.random.default_rng(0)
+    layer = Conv(filters, kernel, stride=stride)
+    weights = jnp.asarray(rng.normal(size=(kernel * kernel * 5, filters)), jnp.float32)
+    bias = jnp.asarray(rng.normal(size=filters), jnp.float32)
+    images = jnp.asarray(rng.normal(size=(2, 7, 6, 5)), jnp.float32)
+
+    def of_jax(weights: Any, x: Any) -> Any:
+        by_place, order = weights[0].reshape(kernel, kernel, 5, filters), ("NHWC", "HWIO", "NHWC")
+        return (
+            jax.lax.conv_general_dilated(x, by_place, (stride, stride), "VALID", dimension_numbers=order) + weights[1]
+        )
+
+    def gradients(convolution: Any) -> list[Any]:
+        loss = lambda weights, x: jnp.sum(jnp.sin(convolution(weights, x)))  # noqa: E731
+        return jax.tree.leaves(jax.jit(jax.grad(loss, (0, 1)))((weights, bias), images))
+
+    for ours, theirs in zip(gradients(layer.apply), gradients(of_jax), strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-4)
 
 
 def test_pooling_by_loops() -> None:

@@ -7,8 +7,8 @@
      7     Store (S_t, A_t, R_{t+1}, S_{t+1}) in B                                                     store
      8     Store (S_t, A_t, Q^P(S_t, A_t)) in D                                                        store
      9     Sample a batch of transitions from B                                                        update_transient
-    10     y = R_{j+1} + γ max_a' (Q^P(S_{j+1}, a') + Q^T(S_{j+1}, a'; w^T_target)) − Q^P(S_j, A_j)    update_transient
-    11     Gradient step on (y − Q^T(S_j, A_j))² with respect to w^T                                   update_transient
+    10     y = R_{j+1} + γ max_a' (Q^P(S_{j+1}, a') + Q^T(S_{j+1}, a'; w^T_target)) − Q^P(S_j, A_j)    gradient
+    11     Gradient step on (y − Q^T(S_j, A_j))² with respect to w^T                                   gradient
     12     w^T_target = w^T every N steps                                                              sync_target
     13     Every k steps (the loop calls it, see `consolidate_every`):                                 consolidate
     14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         update_permanent
@@ -24,6 +24,7 @@ value of the next state replaces the maximum: this is TD. The equations are in `
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax import Array
+from jax.custom_batching import sequential_vmap
 from jax.typing import ArrayLike
 
 from remanence.agents import absorption
@@ -68,6 +70,7 @@ from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import decayed, double_value, permanent_loss, soft_copy, td_target, transient_loss
 
+CACHE = 2**21  # bytes: about the cache of a core
 SAMPLE = 256  # visited states on which networks are measured
 
 
@@ -115,6 +118,12 @@ class DeepLearner:
     @cached_property
     def frames(self) -> FrameStack:
         return frame_stack(self.example_obs, self.training.frames, self.training.repeat_first)
+
+    @property
+    def fills_cache(self) -> bool:
+        """Whether the inputs of one batch fill the cache of a core, so that lanes learn faster one after the other."""
+        inputs = 4 * self.training.batch * math.prod(self.parts.input)
+        return inputs > CACHE and jax.default_backend() == "cpu"
 
     @property
     def use_cache(self) -> bool:
@@ -238,9 +247,22 @@ class DeepLearner:
         """A gradient step on a batch from B."""
         ages = self.replay.draw_ages(state.replay, key, self.training.batch)  # line 9
         sample = read_n_steps(self.replay, state.replay, ages, self.training.n_step)
+        target_weights = state.target if self.training.target_every else state.transient
+        gradient = sequential_vmap(self.gradient) if self.fills_cache else self.gradient
+        transient, opt_state = apply_gradient(  # line 11
+            self.optimizer,
+            gradient(_networks(state), target_weights, sample),
+            state.transient,
+            state.opt_state,
+            transient_lr(hypers),
+            due,
+        )
+        return state._replace(transient=transient, opt_state=opt_state)
+
+    def gradient(self, state: DeepState, target_weights: Any, sample: Sample) -> Any:
+        """That of the loss, with respect to the transient weights, on a batch from B. `state` has networks only."""
         actions = sample.extras["action"].astype(jnp.int32)
         output = jnp.broadcast_to(self.outputs.output(actions), actions.shape)
-        target_weights = state.target if self.training.target_every else state.transient
         permanent_q, next_permanent_q = self.permanent_values(state, sample, target_weights)
         next_q = next_permanent_q + self.parts.transient(target_weights, sample.next_obs)
         next_value = self.next_value(state, sample, actions, next_q)
@@ -254,15 +276,7 @@ class DeepLearner:
             penalty = self.training.penalty
             return td_loss if penalty is None else td_loss + calling("the penalty", penalty, transient, state.initial)
 
-        transient, opt_state = apply_gradient(  # line 11
-            self.optimizer,
-            jax.grad(loss)(state.transient),
-            state.transient,
-            state.opt_state,
-            transient_lr(hypers),
-            due,
-        )
-        return state._replace(transient=transient, opt_state=opt_state)
+        return jax.grad(loss)(state.transient)
 
     def next_value(self, state: DeepState, sample: Sample, actions: Array, next_q: Array) -> Array:
         """[batch] the values of the next states, of which `next_q` [batch, outputs] are those of all outputs."""
@@ -494,7 +508,15 @@ def deep_agent(
 
 def _policy_state(state: DeepState) -> DeepState:
     """The weights and the recent frames."""
-    needed = ("permanent", "transient", "recent")
+    return _only(state, "permanent", "transient", "recent")
+
+
+def _networks(state: DeepState) -> DeepState:
+    """What a gradient depends on, besides the batch and the target network."""
+    return _only(state, "permanent", "transient", "initial")
+
+
+def _only(state: DeepState, *needed: str) -> DeepState:
     return state._replace(**{name: () for name in state._fields if name not in needed})
 
 

@@ -1,9 +1,6 @@
 """Networks as (init, apply) pairs, built from layers whose shapes are known before compilation.
 
 A layer is a frozen dataclass: a configuration can hold, compare, print and write it. Any class with the members of `Layer` works.
-
-Convolutions are products of patches with a matrix. If lanes are mapped over weights, a convolution becomes a grouped convolution,
-which is many times slower on a CPU; a matrix product remains a matrix product. Pooling is a reshape and a maximum, likewise.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from remanence.agents.convolution import convolution
 from remanence.core.errors import UserError, unknown
 from remanence.core.types import Key
 
@@ -224,7 +222,7 @@ class Dense(Layer):
 
 @dataclass(frozen=True)
 class Conv(Layer):
-    """A convolution without padding, as patches × matrix: [H, W, C] -> [(H − k) // stride + 1, (W − k) // stride + 1, filters]."""
+    """A convolution without padding: [H, W, C] -> [(H − k) // stride + 1, (W − k) // stride + 1, filters]."""
 
     filters: int
     kernel: int = 2
@@ -252,32 +250,8 @@ class Conv(Layer):
         return _uniform(key, inputs, filters)
 
     def apply(self, weights: tuple[Array, Array], x: Array) -> Array:
-        many_channels = x.shape[-1] > 2 * self.filters
-        return self._by_pixels(*weights, x) if many_channels else self._by_patches(*weights, x)
-
-    def _by_patches(self, weights: Array, bias: Array, x: Array) -> Array:
-        """Copies every patch, then one product."""
-        kernel, (samples, height, width, channels) = self.kernel, x.shape
-        rows, columns = height - kernel + 1, width - kernel + 1
-        flat = x.reshape(samples, height, width * channels)  # a row of a patch is contiguous: long copies are fast
-        runs = [flat[:, :, j * channels : (j + kernel) * channels] for j in range(0, columns, self.stride)]
-        wide = jnp.stack(runs, axis=2)  # [samples, height, columns, kernel · channels]
-        patches = jnp.concatenate([wide[:, i : i + rows : self.stride] for i in range(kernel)], axis=-1)
-        return patches @ weights + bias
-
-    def _by_pixels(self, weights: Array, bias: Array, x: Array) -> Array:
-        """One product of all pixels with all places of the kernel, then the sum of its shifted parts.
-
-        With many more channels than filters, it copies less than patches do.
-        """
-        kernel, stride, (_, height, width, channels) = self.kernel, self.stride, x.shape
-        by_place = weights.reshape(kernel * kernel, channels, self.filters).transpose(1, 0, 2)
-        parts = jnp.tensordot(x, by_place, 1)  # [samples, height, width, places, filters]
-        rows, columns = height - kernel + 1, width - kernel + 1
-        for place in range(kernel * kernel):
-            i, j = divmod(place, kernel)
-            bias = bias + parts[:, i : i + rows : stride, j : j + columns : stride, place]
-        return bias
+        kernel, filters = self.kernel, self.filters
+        return convolution(weights[0].reshape(kernel, kernel, -1, filters), x, self.stride) + weights[1]
 
     @property
     def window(self) -> tuple[int, int]:
@@ -290,7 +264,7 @@ class Conv(Layer):
 
 @dataclass(frozen=True)
 class MaxPool(Layer):
-    """Max pooling over squares; rows and columns that do not fill a square are dropped."""
+    """Max pooling over squares, as a reshape and a maximum; rows and columns that do not fill a square are dropped."""
 
     size: int = 2
 

@@ -175,7 +175,7 @@ def _begin(asked: np.ndarray, lanes: np.ndarray, obs: np.ndarray) -> None:
 
 
 def _step(asked: np.ndarray, views: np.ndarray, outcome: np.ndarray) -> None:
-    """[lanes, (pool, lane, time, action, active)] -> [lanes, (obs, reset obs), *obs], [lanes, 4]; inactive lanes are not stepped."""
+    """[lanes, (pool, lane, time, action, active)] -> [lanes, (obs, reset obs), *obs] and [lanes, 4]. Inactive lanes do not step."""
     rows = asked.reshape(-1, 5).tolist()
     views, outcome = views.reshape(len(rows), 2, -1), outcome.reshape(len(rows), 4)
     with _of(rows[0][0]) as pool:

@@ -25,7 +25,7 @@ from remanence.agents.training import RMSPROP_OF_DQN
 from remanence.core.types import Hypers, Key, Transition
 
 KINDS = {"sgd": SGD, "adam": ADAM, RMSPROP_OF_DQN: RMSPROP}
-MOMENTS = {"adam": ("mu", "nu"), RMSPROP_OF_DQN: ("mu", "nu", "trace")}
+STATE_FIELDS = {"adam": ("mu", "nu"), RMSPROP_OF_DQN: ("mu", "nu", "trace")}
 _NONE: Any = np.zeros(1, np.float32)  # for what a learner does not have
 
 
@@ -101,10 +101,10 @@ class NativeLearner(DeepLearner):
         scale: float | Array = 1.0
         if optimizer == "adam":
             opt_state, lr, scale = _counted(opt_state, lr, learn)
-        moments = MOMENTS.get(optimizer, ())
+        fields = STATE_FIELDS.get(optimizer, ())
         trees = [
             weights,
-            *(getattr(opt_state, name) for name in moments),
+            *(getattr(opt_state, name) for name in fields),
             *([target] if jax.tree.leaves(target) else []),
         ]
         leaves, structure = jax.tree.flatten(trees)
@@ -115,8 +115,8 @@ class NativeLearner(DeepLearner):
         new = jax.tree.unflatten(
             structure, calls.step(shape, leaves, batch, lr, scale, learn, copy, jax.tree.leaves(transient), share)
         )
-        if moments:
-            opt_state = opt_state._replace(**dict(zip(moments, new[1:], strict=False)))
+        if fields:
+            opt_state = opt_state._replace(**dict(zip(fields, new[1:], strict=False)))
         return new[0], opt_state, new[-1] if shape.has_target else target
 
     def _shape(

@@ -60,7 +60,10 @@ def test_a_callback_stops_a_run_which_can_go_on(tmp_path: Path, curves: dict[tup
         seen.append(window.window)
         return window.window == 2
 
-    stopped = run(tmp_path, callback=stop)
+    with pytest.warns(
+        UserWarning, match=r"stopped by the callback: 0 of 2 lives are finished; of the others nothing is lost"
+    ):
+        stopped = run(tmp_path, callback=stop)
     assert not stopped.finished
     assert len(stopped.lanes) == 0
     assert max(seen) < STEPS // WINDOW
@@ -71,7 +74,8 @@ def test_a_callback_stops_a_run_which_can_go_on(tmp_path: Path, curves: dict[tup
     assert len(seen) > before
     rows = finished.curves.filter(finished.curves["metric"] == "return").iter_rows(named=True)
     assert {(row["lane"], row["window"]): row["value"] for row in rows} == curves
-    assert len(run(callback=lambda _: True).lanes) == 0
+    with pytest.warns(UserWarning, match=r"0 of 2 lives are finished; of the others all is lost: with out=DIR"):
+        assert len(run(callback=lambda _: True).lanes) == 0
 
 
 def test_logs_in_files_are_the_curves(tmp_path: Path, curves: dict[tuple[int, int], float]) -> None:
@@ -93,7 +97,8 @@ def test_tensorboard_has_every_seed(tmp_path: Path, curves: dict[tuple[int, int]
 
 
 def test_a_log_after_an_interruption_is_whole(tmp_path: Path, curves: dict[tuple[int, int], float]) -> None:
-    run(tmp_path, log="csv", callback=lambda window: window.window == 2)
+    with pytest.warns(UserWarning, match="stopped by the callback"):
+        run(tmp_path, log="csv", callback=lambda window: window.window == 2)
     found = run(tmp_path, log="csv")
     rows = list(csv.DictReader((found.path / "logs" / "a-Q-0000.csv").open()))
     assert len(rows) == len(curves)
@@ -230,7 +235,8 @@ def fetched(address: str, host: str | None = None) -> tuple[str, Any]:
 
 def test_the_page_follows_a_run_that_is_under_way(tmp_path: Path, address: str) -> None:
     assert "no run yet" in fetched(address)[0]
-    run(tmp_path / "runs", callback=lambda window: window.window == 3)
+    with pytest.warns(UserWarning, match="stopped by the callback"):
+        run(tmp_path / "runs", callback=lambda window: window.window == 3)
     page, headers = fetched(address)
     assert headers["Content-Security-Policy"] == POLICY
     assert "<script" not in page

@@ -128,6 +128,15 @@ def run_live(
         except UserError as error:
             raise in_python(error) from error.__cause__
         results = load_results(directory.path)
+    if not results.finished:
+        rest = (
+            "nothing is lost: the same call goes on" if out else "all is lost: with out=DIR the same call would go on"
+        )
+        lives = sum(map(len, programs))
+        warnings.warn(
+            f"stopped by the callback: {len(results.lanes)} of {lives} lives are finished; of the others {rest}",
+            stacklevel=3,
+        )
     warn_of(results)
     return results
 

@@ -14,7 +14,7 @@ import pytest
 from jax import Array
 
 from conftest import key_stub
-from remanence.agents import AT_SWITCH, Agent, Hypers
+from remanence.agents import AT_SWITCH, Agent, Hypers, dqn
 from remanence.agents import ring as rings
 from remanence.agents.base import hypers_of
 from remanence.agents.behaviour import epsilon_greedy, uniform
@@ -177,6 +177,35 @@ def test_caching_changes_nothing(optimizer: str) -> None:
         states.append(state)
     for part in ("permanent", "transient", "target", "opt_state"):
         np.testing.assert_allclose(flat(getattr(states[0], part)), flat(getattr(states[1], part)), rtol=1e-5, atol=1e-7)
+
+
+def test_lanes_learn_alike_one_after_the_other_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three lanes with different step sizes, 6 steps and a consolidation; one after the other where a batch fills the cache."""
+    in_turn: list[str] = []
+
+    def noted(function: Any) -> Any:
+        in_turn.append(function.__name__)
+        return jax.custom_batching.sequential_vmap(function)
+
+    def states(cache: int) -> DeepState:
+        monkeypatch.setattr(dqn, "CACHE", cache)
+        agent = tiny_pt_dqn()
+
+        def lane(lr: Array) -> DeepState:
+            hypers = Hypers(permanent_lr=lr / 2, transient_lr=lr, decay=0.5)
+            return agent.consolidate(feed(agent, hypers, transitions(6)), hypers, stock_key(3), True)
+
+        return jax.vmap(lane, axis_name=LANES)(jnp.array([0.1, 0.2, 0.3]))
+
+    monkeypatch.setattr(dqn, "sequential_vmap", noted)
+    together = states(cache=2**21)
+    assert not in_turn
+    alone = states(cache=0)
+    assert set(in_turn) == {"gradient", "permanent_gradient"}
+    for part in ("permanent", "transient"):
+        one, other = flat(getattr(together, part)), flat(getattr(alone, part))
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
+        assert len(np.unique(jax.tree.leaves(getattr(together, part))[0][:, 0, 0])) == 3
 
 
 def test_a_permanent_part_of_zero_gives_dqn() -> None:

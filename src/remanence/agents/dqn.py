@@ -12,7 +12,7 @@
     12     w^T_target = w^T every N steps                                                              sync_target
     13     Every k steps (the loop calls it, see `consolidate_every`):                                 consolidate
     14         Sample a batch (S_j, A_j, Q^P(S_j, A_j)) from D                                         update_permanent
-    15         ŷ = Q^P(S_j, A_j) as stored + Q^T(S_j, A_j)                                             permanent_step
+    15         ŷ = Q^P(S_j, A_j) as stored + Q^T(S_j, A_j)                                             permanent_gradient
     16         Gradient step on (ŷ − Q^P(S_j, A_j))² with respect to w^P                               permanent_step
     17         w^T = λ w^T                                                                             consolidate
     18         D = {}                                                                                  update_permanent
@@ -25,6 +25,7 @@ value of the next state replaces the maximum: this is TD. The equations are in `
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -119,11 +120,10 @@ class DeepLearner:
     def frames(self) -> FrameStack:
         return frame_stack(self.example_obs, self.training.frames, self.training.repeat_first)
 
-    @property
-    def fills_cache(self) -> bool:
-        """Whether the inputs of one batch fill the cache of a core, so that lanes learn faster one after the other."""
+    def by_lane(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function of a batch; one lane after the other on a CPU, if the inputs of one batch fill the cache of a core."""
         inputs = 4 * self.training.batch * math.prod(self.parts.input)
-        return inputs > CACHE and jax.default_backend() == "cpu"
+        return sequential_vmap(function) if inputs > CACHE and jax.default_backend() == "cpu" else function
 
     @property
     def use_cache(self) -> bool:
@@ -248,10 +248,9 @@ class DeepLearner:
         ages = self.replay.draw_ages(state.replay, key, self.training.batch)  # line 9
         sample = read_n_steps(self.replay, state.replay, ages, self.training.n_step)
         target_weights = state.target if self.training.target_every else state.transient
-        gradient = sequential_vmap(self.gradient) if self.fills_cache else self.gradient
         transient, opt_state = apply_gradient(  # line 11
             self.optimizer,
-            gradient(_networks(state), target_weights, sample),
+            self.by_lane(self.gradient)(_networks(state), target_weights, sample),
             state.transient,
             state.opt_state,
             transient_lr(hypers),
@@ -396,6 +395,17 @@ class DeepLearner:
         """
         weights, opt_state = permanent
         sample = self.visits.read(state.visited, ages)
+        return apply_gradient(  # line 16
+            self.permanent_optimizer,
+            self.by_lane(self.permanent_gradient)(_networks(state), weights, sample, share),
+            weights,
+            opt_state,
+            hypers.permanent_lr if lr is None else lr,
+            ready,
+        )
+
+    def permanent_gradient(self, state: DeepState, weights: Any, sample: Sample, share: float | Array) -> Any:
+        """That of the loss, with respect to the permanent weights, on a batch of visits. `state` has networks only."""
         output, stored = sample.extras["output"].astype(jnp.int32), sample.extras["value"]
         transient_q = taken(self.parts.transient(state.transient, sample.obs), output)
         if self.absorbs and not self.use_cache:
@@ -405,14 +415,7 @@ class DeepLearner:
             permanent_q = taken(self.parts.permanent(weights, state.transient, sample.obs), output)
             return permanent_loss(permanent_q, stored, transient_q, sample.valid, share)  # line 15
 
-        return apply_gradient(  # line 16
-            self.permanent_optimizer,
-            jax.grad(loss)(weights),
-            weights,
-            opt_state,
-            hypers.permanent_lr if lr is None else lr,
-            ready,
-        )
+        return jax.grad(loss)(weights)
 
     def visited_states(self, state: DeepState) -> Visited:
         """A sample of D, or of B if there is no D: evenly spaced from the oldest to the newest.

@@ -19,6 +19,7 @@ from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Transition
 from remanence.experiments import REGISTRY, get
+from remanence.experiments.base import NOT_IN_PAPER
 from remanence.theory import load_process
 from remanence.worlds.base import state_numbers
 
@@ -115,7 +116,9 @@ def test_experiments_from_files_are_named_or_refused(tmp_path: Path) -> None:
     assert get(str(file)).name == get(f"{file}:EXPERIMENT").name == "own/corner-that-pays"
     assert get(str(file)).default_preset == "full"
     presets = {name: one.default_preset for name, one in REGISTRY.items() if not one.sweep_of}
-    assert all(preset == ("full" if name.startswith("study/") else "paper") for name, preset in presets.items())
+    assert all(
+        preset == ("full" if REGISTRY[name].figure == NOT_IN_PAPER else "paper") for name, preset in presets.items()
+    )
     with pytest.raises(UserError, match=r"has no experiment named RETURN: give another as .*own_experiment.py:NAME"):
         get(f"{file}:RETURN")
     with pytest.raises(UserError, match="there is no file"):

@@ -16,6 +16,7 @@ import pytest
 from jax import Array
 
 from remanence.agents.base import AgentConfig, hypers_of, per_lane_fields, program_of
+from remanence.agents.behaviour import Linear
 from remanence.agents.configs import AGENTS, DQN, KINDS, PTDQN, PTQ, TD, Q, config_named
 from remanence.agents.linear import RowAndColumn, Table
 from remanence.agents.networks import Dense, Flatten, Relu
@@ -173,7 +174,8 @@ def _other(value: Any, name: str) -> Any:
         "decay": 0.123,
         "absorb": 0.037,
         "reinit": not value,
-        "loss": "huber",
+        "loss": "huber" if value != "huber" else "squared",
+        "epsilon": Linear(1.0, 0.2, 300),
     }
     if name in by_name:
         return by_name[name]

@@ -19,7 +19,8 @@ def size(plan: Plan, seeds: int | None = None) -> str:
         return "no simulation"
     lasts = plan.stream.segments * plan.stream.segment_length.count
     unit = type(plan.stream.segment_length).__name__.lower()
-    return f"{len(plan.contenders)} agents × {plan.seeds if seeds is None else seeds} seeds × {lasts} {unit}"
+    agents, seeds = len(plan.contenders), plan.seeds if seeds is None else seeds
+    return f"{agents} agent{'s' * (agents > 1)} × {seeds} seed{'s' * (seeds > 1)} × {lasts} {unit}"
 
 
 def share_of(plan: Plan, seeds: int, full_plan: Plan) -> str:

@@ -66,8 +66,8 @@ def sources(directory: RunDirectory, other: Path | None) -> list[Path]:
         of_sweeps = SWEEP in directory.description
         there = find_all(other / SWEEP if of_sweeps else other)
         found += [run for run in there if of_sweeps or run.relative_to(other).parts[0] != SWEEP]
-    here = directory.path.resolve()
-    return [run for run in dict.fromkeys(found) if run.resolve() != here]
+    here = directory.path.absolute()
+    return [run for run in dict.fromkeys(found) if run.absolute() != here]
 
 
 def find_lanes(

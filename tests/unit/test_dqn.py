@@ -187,8 +187,8 @@ def test_lanes_learn_alike_one_after_the_other_and_together(monkeypatch: pytest.
         in_turn.append(function.__name__)
         return jax.custom_batching.sequential_vmap(function)
 
-    def states(cache: int) -> DeepState:
-        monkeypatch.setattr(dqn, "CACHE", cache)
+    def states(large: int) -> DeepState:
+        monkeypatch.setattr(dqn, "LARGE", large)
         agent = tiny_pt_dqn()
 
         def lane(lr: Array) -> DeepState:
@@ -198,9 +198,9 @@ def test_lanes_learn_alike_one_after_the_other_and_together(monkeypatch: pytest.
         return jax.vmap(lane, axis_name=LANES)(jnp.array([0.1, 0.2, 0.3]))
 
     monkeypatch.setattr(dqn, "sequential_vmap", noted)
-    together = states(cache=2**21)
+    together = states(large=2**19)
     assert not in_turn
-    alone = states(cache=0)
+    alone = states(large=24)  # bytes: 2 samples of 3 inputs
     assert set(in_turn) == {"gradient", "permanent_gradient"}
     for part in ("permanent", "transient"):
         one, other = flat(getattr(together, part)), flat(getattr(alone, part))

@@ -71,7 +71,7 @@ from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
 from remanence.updates import decayed, double_value, permanent_loss, soft_copy, td_target, transient_loss
 
-CACHE = 2**21  # bytes: about the cache of a core
+LARGE = 2**19  # bytes of one array: those of a batch fill the cache of a core
 SAMPLE = 256  # visited states on which networks are measured
 
 
@@ -121,9 +121,18 @@ class DeepLearner:
         return frame_stack(self.example_obs, self.training.frames, self.training.repeat_first)
 
     def by_lane(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The same function of a batch; one lane after the other on a CPU, if the inputs of one batch fill the cache of a core."""
-        inputs = 4 * self.training.batch * math.prod(self.parts.input)
-        return sequential_vmap(function) if inputs > CACHE and jax.default_backend() == "cpu" else function
+        """The same function of a batch; on a CPU, if the batch fills the cache of a core, it does one lane after the other."""
+        return sequential_vmap(function) if self.fills_cache and jax.default_backend() == "cpu" else function
+
+    @cached_property
+    def fills_cache(self) -> bool:
+        """Whether the input of a batch, or the output of a layer, is large."""
+        parts, obs = self.parts, jax.ShapeDtypeStruct((self.training.batch, *self.parts.input), np.int32)
+        layers: Any = [obs]
+        if parts.activations is not None:
+            transient = jax.eval_shape(parts.init, jax.random.key(0))[1]
+            layers += jax.tree.leaves(jax.eval_shape(parts.activations, transient, obs))
+        return 4 * max(math.prod(layer.shape) for layer in layers) >= LARGE
 
     @property
     def use_cache(self) -> bool:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium import spaces
@@ -226,6 +227,45 @@ def test_another_environment_is_another_run(tmp_path: Path) -> None:
     ]
     assert len({one.path for one in runs}) == 6
     assert run(tmp_path, maker(0.5), stream=40).path == runs[1].path
+
+
+FACTOR = 1.0
+
+
+def scaled_drift(env: Any, value: float) -> None:
+    env.unwrapped.push = FACTOR * value
+
+
+def test_what_a_function_of_the_stream_reads_of_its_module_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = remanence.Drift(scaled_drift, 0.0, 1.0, steps=STEPS)
+    first = run(tmp_path, stream=stream)
+    assert run(tmp_path, stream=stream).path == first.path
+    monkeypatch.setattr(sys.modules[__name__], "FACTOR", 9.0)
+    other = run(tmp_path, stream=stream)
+    assert other.path != first.path
+    assert same(other, run(None, stream=stream))
+
+
+def absolute(errors: Any) -> Any:
+    return jnp.abs(errors)
+
+
+def quartic(errors: Any) -> Any:
+    return jnp.square(errors) ** 2
+
+
+def test_agents_with_another_loss_are_other_agents_and_their_policies_are_found(tmp_path: Path) -> None:
+    small = {"hidden": (4,), "batch": 4, "replay": 50}
+    one, other = (run(tmp_path, agents=remanence.DQN(loss=loss, **small), seeds=1) for loss in (absolute, quartic))
+    assert one.path != other.path
+    values = [results.policy("DQN").values(3)["value"].tolist() for results in (one, other)]
+    assert values[0] != values[1]
+    read = remanence.load_results(one.path)
+    with pytest.raises(UserError, match=r"results\.policy\(…, agent=…\)"):
+        read.policy("DQN")
+    assert read.policy("DQN", agent=remanence.DQN(loss=absolute, **small)).values(3)["value"].tolist() == values[0]
 
 
 def test_show_report_and_check_read_it_without_the_environment(

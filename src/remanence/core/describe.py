@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import dataclasses
 import functools
-import hashlib
 import types
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +13,7 @@ import jax
 import numpy as np
 
 from remanence.core.errors import UserError, unknown
+from remanence.core.identity import is_own, of_code, of_value
 
 KIND = "kind"  # the key that holds the class of a dataclass
 _LATER = "not described at its default"
@@ -32,8 +32,8 @@ def _is_described(field: dataclasses.Field[Any], value: Any) -> bool:
 def to_json(value: Any) -> Any:
     """A value as JSON. Equal values give equal JSON, and any difference that decides a result shows.
 
-    Dataclasses become {"kind": class, field: value, …}. A function is told by its name, its code and the values it closes over,
-    so an optax transformation with another decay rate is another value.
+    Dataclasses become {"kind": class, field: value, …}. A function is told by its name, its code, what it reads of its module and
+    the values it closes over, so an optax transformation with another decay rate is another value.
     """
     if value is None or isinstance(value, bool | int | float | str):
         return value
@@ -58,25 +58,28 @@ def to_json(value: Any) -> Any:
     if isinstance(value, functools.partial):
         return {"partial": to_json(value.func), "arguments": to_json(value.args), "options": to_json(value.keywords)}
     if isinstance(value, types.MethodType):
-        return {"method": value.__func__.__qualname__, "of": to_json(value.__self__)}
+        code = {"code": of_code(value.__func__)} if is_own(value.__func__) else {}
+        return {"method": value.__func__.__qualname__, **code, "of": to_json(value.__self__)}
     if isinstance(value, types.FunctionType):
         return _function(value)
     if isinstance(value, types.ModuleType):  # that a function closes over
         return value.__name__
-    if isinstance(value, type | types.BuiltinFunctionType | np.ufunc) or callable(value):
-        return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+    if callable(value):
+        if hasattr(value, "__wrapped__") or is_own(type(value)):  # such as a function that jax compiles
+            return {"function": _name(value), "code": of_value(value)}
+        return _name(value)
     raise UserError(f"a configuration holds numbers, texts, tuples, dataclasses and functions; not {value!r}")
 
 
+def _name(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', type(value).__name__)}"
+
+
 def _function(function: types.FunctionType) -> dict[str, Any]:
-    code = function.__code__
-    digest = hashlib.sha256(
-        code.co_code + repr([c for c in code.co_consts if not isinstance(c, types.CodeType)]).encode()
-    )
     closed = [to_json(cell.cell_contents) for cell in function.__closure__ or ()]
     return {
         "function": f"{function.__module__}.{function.__qualname__}",
-        "code": digest.hexdigest()[:12],
+        "code": of_code(function),
         **({"closure": closed} if closed else {}),
         **({"defaults": to_json(function.__defaults__)} if function.__defaults__ else {}),
         **({"options": to_json(function.__kwdefaults__)} if function.__kwdefaults__ else {}),

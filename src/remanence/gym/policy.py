@@ -174,7 +174,7 @@ def load_policy(path: str | Path, agent: AgentConfig | type | None = None) -> Po
         if agent is None and needs_agent:
             raise UserError(
                 f"'{path}' is the policy of an agent that no file can hold ({described[KIND]} is a class of your own, or has "
-                "functions in it): give its configuration, load_policy(path, agent=…)"
+                "functions in it): give its configuration: results.policy(…, agent=…) or load_policy(path, agent=…)"
             )
         config = _own(agent, described, path) if isinstance(agent, type) else agent or _config(described)
         spaces = _spaces(about.pop("spaces"))
@@ -209,6 +209,11 @@ def load_policy(path: str | Path, agent: AgentConfig | type | None = None) -> Po
 def _full_precision(weights: np.ndarray) -> np.ndarray:
     """Weights as agents have them: those of archived policies are stored in half precision."""
     return weights.astype(np.float32) if weights.dtype == np.float16 else weights
+
+
+def needs_code(config: AgentConfig) -> bool:
+    """Whether no file can hold a configuration."""
+    return _described(config) is None
 
 
 def _described(config: AgentConfig) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from remanence.agents.learners import choose_learner
 from remanence.core import backend
 from remanence.core.describe import to_json
 from remanence.core.errors import UserError
+from remanence.core.identity import of_env, of_function, of_value
 from remanence.core.types import MAX_COUNT, Hypers
 from remanence.engine.life import Probe, ProbeInput
 from remanence.engine.probes import episode_curves, together
@@ -23,7 +24,6 @@ from remanence.gym.hosted import GymnasiumWorld
 from remanence.gym.pool import EnvSource
 from remanence.gym.restoring import BY_REPLAY, BY_STATE, NOT_AT_ALL
 from remanence.live_env.arguments import chosen_window, is_int, seed_list
-from remanence.live_env.identity import of_env, of_function, of_value
 from remanence.metrics import METRICS
 from remanence.results.store import OWN
 from remanence.runs.describe import describe_agent, versions

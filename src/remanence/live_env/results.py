@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
+from remanence.agents.base import AgentConfig
 from remanence.core.errors import UserError, printable, unknown
-from remanence.gym.policy import Policy, load_policy
+from remanence.gym.policy import Policy, load_policy, needs_code
 from remanence.results.compare import Comparison, compare
 from remanence.results.continual import Continual, continual_table
 from remanence.results.directory import save
@@ -31,6 +32,8 @@ class LiveResults(Results):
 
     policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
     """by contender and seed, if the run is only in memory"""
+    configs: Mapping[str, AgentConfig] = field(default_factory=dict)
+    """by contender, if the run was made in this process: a file holds no code"""
 
     def summary(self, *metrics: str, last: float = 1.0) -> Table:
         """Mean, 90 % interval (Student's t), interquartile mean and number of seeds, for each agent and metric.
@@ -80,8 +83,11 @@ class LiveResults(Results):
             raise unknown("backend", str(backend), (ALTAIR, MATPLOTLIB))
         return (chart if backend == ALTAIR else matplotlib_figure)(self, metric, smooth)
 
-    def policy(self, contender: str, seed: int | None = None) -> Policy:
-        """The final policy of a contender, by default of the first seed."""
+    def policy(self, contender: str, seed: int | None = None, agent: AgentConfig | type | None = None) -> Policy:
+        """The final policy of a contender, by default of the first seed.
+
+        Args: agent: its class or configuration, if it has code of your own and the run was read from disk.
+        """
         if contender not in self.contenders:
             raise unknown("agent", contender, self.contenders)
         seed = self.seeds[0] if seed is None else seed
@@ -91,7 +97,8 @@ class LiveResults(Results):
             return self.policies[contender, seed]
         name = f"{POLICIES}/{self.lane(contender, seed)}.npz"
         read_checked(self.path, name)  # raises if it has changed
-        return load_policy(self.path / name)
+        config = self.configs.get(contender)
+        return load_policy(self.path / name, config if agent is None and config and needs_code(config) else agent)
 
     def save(self, path: str | Path) -> Path:
         """Writes the run to a directory, for `remanence.load_results`. Policies are saved with it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,8 @@ def run_live(
                 raise KeyboardInterrupt(STOPPED) from None
         except UserError as error:
             raise in_python(error) from error.__cause__
-        results = load_results(directory.path)
+        configs = {name: one.config for name, one in asked.plan.contenders.items()}
+        results = replace(load_results(directory.path), configs=configs)
     if not results.finished:
         rest = (
             "nothing is lost: the same call goes on" if out else "all is lost: with out=DIR the same call would go on"

@@ -11,6 +11,7 @@ import numpy as np
 from remanence import __version__
 from remanence.agents.base import AgentConfig, hypers_of
 from remanence.core.describe import to_json
+from remanence.core.identity import own_code
 from remanence.core.types import EnvSpec, Hypers
 from remanence.runs.jobs import metrics_of
 from remanence.runs.plan import Plan
@@ -18,7 +19,7 @@ from remanence.runs.plan import Plan
 
 def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict[str, Any]:
     """The description of a run. Nothing in it is typed twice: it is read from the objects that run."""
-    stream = plan.stream
+    stream, code = plan.stream, own_code([plan.world, plan.truth, plan.probe])
     return {
         "experiment": experiment,
         "preset": preset,
@@ -37,14 +38,17 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         "window": plan.window,
         "contenders": {name: describe_agent(contender.config) for name, contender in plan.contenders.items()},
         "seeds": seeds,
+        **({"code": code} if code else {}),
         "versions": versions(),
     }
 
 
 def describe_agent(config: AgentConfig) -> dict[str, Any]:
-    """The whole configuration of an agent, and those of its numbers that may differ between lanes."""
-    hypers = hypers_of(config)
-    return {"config": to_json(config), "hypers": to_json(vars(hypers)) if isinstance(hypers, Hypers) else {}}
+    """The whole configuration of an agent, those of its numbers that may differ between lanes, and the code of the user's own
+    classes and functions in it."""
+    hypers, code = hypers_of(config), own_code(config)
+    numbers = to_json(vars(hypers)) if isinstance(hypers, Hypers) else {}
+    return {"config": to_json(config), "hypers": numbers, **({"code": code} if code else {})}
 
 
 def num_weights(config: AgentConfig, spec: EnvSpec) -> int:

@@ -224,11 +224,13 @@ def metric(name: str) -> Metric:
     return Metric(name, "", "", None, name.replace("_", " "))
 
 
-POSSIBLE = 1.1  # `value_ratio` above this, at the end of a life, is worth a warning: a network errs by a few per cent
+POSSIBLE = (
+    1.1  # `value_ratio` above this, in the second half of a life, is worth a warning: a network errs by a few per cent
+)
 
 
 def impossible_values(name: str, ratios: list[float]) -> str | None:
-    """A warning if values exceed what rewards allow. `ratios`: `value_ratio` at the end of each life."""
+    """A warning if values exceed what rewards allow. `ratios`: the largest `value_ratio` of each life."""
     worst = max(ratios, default=0.0)
     if not worst > POSSIBLE:
         return None

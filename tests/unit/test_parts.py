@@ -50,11 +50,12 @@ def test_a_consolidation_by_hand() -> None:
         measured = parts.at_consolidation(parts.begin(first), agent, state, after)
         assert (float(measured.absorbed), float(measured.kept)) == (absorb, 0.5)
         assert float(measured.jump) == pytest.approx(jump)
-        assert float(measured.permanent_drift) == pytest.approx(np.sqrt(1 + 4 + 25))
+        learned = np.array([1, 2, 5]) + absorb * np.array([2, -1, 7])  # every entry of the table absorbs
+        assert float(measured.permanent_drift) == pytest.approx(np.linalg.norm(learned))
         assert float(measured.transient_drift) == pytest.approx(np.sqrt(4 + 1 + 49))
     elsewhere = parts.begin(first._replace(permanent=jnp.ones((3, 1)), transient=2 * jnp.ones((3, 1))))
     measured = parts.at_consolidation(elsewhere, agent, state, after)
-    assert float(measured.permanent_drift) == pytest.approx(np.sqrt(0 + 1 + 16))
+    assert float(measured.permanent_drift) == pytest.approx(np.linalg.norm(learned - 1))
     assert float(measured.transient_drift) == pytest.approx(np.sqrt(0 + 9 + 25))
 
 

@@ -150,6 +150,7 @@ def test_a_deep_agent_has_a_half_life_unless_it_is_told_how_to_forget(given: dic
     assert PTDQN() == PTDQN(transient_half_life=5_000)
     assert PTDQN(**given) == PTDQN(decay=0.75, consolidate_every=5_000, permanent_optimizer="sgd")
     assert PTDQN(absorb=0.1).transient_half_life is None
+    assert PTDQN(reinit=True).transient_half_life is PTDQN(decay_output=False).transient_half_life is None
     assert with_fields(PTDQN(), **given) == PTDQN(**given)
     assert with_fields(PTDQN(**given), absorb=0.1) == PTDQN(absorb=0.1)
 
@@ -176,6 +177,11 @@ def test_a_deep_agent_has_a_half_life_unless_it_is_told_how_to_forget(given: dic
         ),
         (lambda: PTDQN(absorb=0.5), "absorb at most 0.25"),
         (lambda: PTDQN(absorb=0.1, in_order=True), "drawn at random"),
+        (lambda: PTDQN(transient_half_life=5_000, reinit=True), "omit reinit and decay_output"),
+        (lambda: PTDQN(transient_half_life=5_000, decay_output=False), "omit reinit and decay_output"),
+        (lambda: PTQ(transient_half_life=100, permanent_lr=0.0), r"give absorb=0\.0$"),
+        (lambda: PTDQN(absorb=0.1, permanent_lr=0.0), r"give absorb=0\.0$"),
+        (lambda: PTDQN(decay=0.75, consolidate_every=Steps(20)), "do not fill a batch"),
     ],
 )
 def test_contradictions_are_refused_in_one_sentence(make: Any, complaint: str) -> None:
@@ -285,6 +291,31 @@ def test_a_network_absorbs_the_share_that_it_is_told(options: dict[str, Any]) ->
     jump = new_permanent + new_transient - permanent - transient
     expected = np.sqrt(np.mean(((config.absorb - 0.25) * transient) ** 2))  # type: ignore[operator]
     assert np.sqrt(np.mean(jump**2)) < expected + 0.1 * np.sqrt(np.mean(transient**2))
+
+
+def test_a_shared_trunk_does_not_decay() -> None:
+    """V^P is computed from it: an agent that never consolidates keeps its V^P."""
+    trunk = (Dense(16, "uniform"), Relu())
+    agent, hypers, state = lived(PTDQN(**SMALL, decay=0.5, consolidate_every=400, permanent_lr=0.0, trunk=trunk), [1])
+    after = consolidated(agent, hypers, state)
+    (permanent, transient), (new_permanent, new_transient) = (
+        parts_on_visits(agent, one, state) for one in (state, after)
+    )
+    np.testing.assert_array_equal(new_permanent, permanent)
+    assert 0 < np.abs(new_transient).mean() < np.abs(transient).mean()
+
+
+def test_a_consolidation_with_fewer_visits_than_a_batch_learns_from_them() -> None:
+    config = PTDQN(hidden=(8,), batch=16, replay=64, decay=0.5, permanent_lr=0.1, consolidate_every=Episodes(1))
+    agent, hypers = config.build(SPEC), hypers_of(config)
+    state = agent.init(jax.random.key(0), hypers)
+    obs = jnp.ones(3)
+    for _ in range(3):
+        seen = Transition(obs, jnp.int32(1), jnp.float32(1), jnp.float32(0.9), obs, jnp.bool_(False), jnp.bool_(True))
+        state = agent.learn(state, hypers, seen, key_stub())
+    before, after = agent.inspect(state, obs), agent.inspect(agent.consolidate(state, hypers, key_stub(), True), obs)
+    moved = after["permanent"] - before["permanent"]
+    assert moved[1] * before["transient"][1] > 0  # towards V^P + V^T, for the action that was taken
 
 
 def fitted(lr: float, helps_below: float, rounds: int) -> tuple[float, float]:

@@ -15,6 +15,11 @@ from jax import Array
 from remanence.agents.networks import Network, Shape
 from remanence.core.errors import UserError
 from remanence.core.types import Key
+from remanence.updates import decayed
+
+
+def decayed_weights(weights: Any, decay: float | Array) -> Any:
+    return jax.tree.map(lambda w: decayed(w, decay), weights)
 
 
 class ValueComposition(NamedTuple):
@@ -33,6 +38,8 @@ class ValueComposition(NamedTuple):
     """(transient, obs) -> the outputs of all layers of the transient network, V^T last, each [batch, ...]; None if not available"""
     scaled: Callable[[Any, float | Array], Any] | None = None
     """(transient, factor) -> transient weights with which V^T is multiplied by the factor; None if not available"""
+    decayed: Callable[[Any, float | Array], Any] = decayed_weights
+    """(transient, λ) -> all transient weights multiplied by λ, except those that both parts share"""
     networks: tuple[Network, ...] = ()
     """the transient network, and the permanent one if there is one; none if they share layers"""
 
@@ -115,6 +122,7 @@ def shared_trunk(trunk: Network, head: Network) -> ValueComposition:
         input=trunk.input,
         outputs=_outputs(head),
         permanent_static=False,
+        decayed=lambda weights, decay: weights._replace(head=decayed_weights(weights.head, decay)),
         activations=activations,
         scaled=scaled if head.scaled else None,
     )

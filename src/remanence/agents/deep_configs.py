@@ -283,7 +283,8 @@ class PTDQN(Deep):
     or a tenth of 1 − λ with a half-life"""
     transient_half_life: HalfLife = AUTO
     """steps, or `Episodes(n)`, after which half of the transient part is left: it decides λ. By default 5 000 steps; None, if any
-    of `decay`, `absorb` and `consolidate_every` is given and decides (paper), and with `network`, whose last layer is not ours"""
+    of `decay`, `absorb`, `consolidate_every`, `reinit=True` and `decay_output=False` is given and decides (paper), and with
+    `network`, whose last layer is not ours"""
     consolidate_every: Interval = AUTO
     """steps between two consolidations, or `Episodes(n)`; None: at known task boundaries, where the replay buffer is emptied too.
     By default an eighth of the half-life, or more where that would cost much; without one 5 000 steps"""
@@ -300,13 +301,15 @@ class PTDQN(Deep):
     reset_optimizer: bool | None = None
     """whether a consolidation resets the transient part's optimizer state; None: at known task boundaries and with `reinit`"""
     sync_target: bool = False
-    """whether decayed weights are copied to the target network at once, not with the next copy (Algorithm 4)"""
+    """whether decayed weights are copied to the target network at once, not with the next copy (Algorithm 4). With `absorb`, the
+    target network decays at once in any case"""
     buffer: int | None = None
     """how many visits are stored for a consolidation; None: those of one interval, or the capacity of the replay buffer"""
     in_order: bool | None = None
     """whether a consolidation reads each visit once, in order; else it draws random batches. None: without `absorb`"""
     max_batches: int | None = None
-    """the largest number of batches of a consolidation; None: as many as the visits fill, four times as many with `absorb`"""
+    """the largest number of batches of a consolidation; None: as many as the visits fill, four times as many with `absorb`, which
+    takes them in rounds of eight"""
     min_batches: int = 0
     """the smallest number of batches of a consolidation, even if there are fewer visits"""
     cache: bool | None = None
@@ -329,15 +332,21 @@ class PTDQN(Deep):
         ):
             if getattr(self, name) is None:
                 object.__setattr__(self, name, value)
+        if self.transient_half_life is not None and (self.reinit or not self.decay_output):
+            raise UserError(
+                "transient_half_life multiplies V^T itself by λ, by its last layer: omit reinit and decay_output, or give decay "
+                "and absorb instead"
+            )
         if absorbs and self.in_order:
             raise UserError("absorb takes as many batches as it needs: they are drawn at random, give in_order=False")
         if self.decay == 0 and not (self.reinit or self.decay_output):
             raise UserError(
                 "with decay=0, all transient weights become zero and never learn again: give reinit=True as well"
             )
-        if isinstance(self.consolidate_every, int) and self.consolidate_every < self.batch:
+        every = consolidation_interval(self.consolidate_every)
+        if isinstance(every, Steps) and every.count < self.batch:
             raise UserError(
-                f"{self.consolidate_every} steps between consolidations do not fill a batch of {self.batch}: change one of them"
+                f"{every.count} steps between consolidations do not fill a batch of {self.batch}: change one of them"
             )
 
     @property

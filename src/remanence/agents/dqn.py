@@ -69,7 +69,7 @@ from remanence.core.errors import calling
 from remanence.core.masking import max_over_lanes
 from remanence.core.tree_utils import tree_where
 from remanence.core.types import Hypers, Key, Transition
-from remanence.updates import decayed, double_value, permanent_loss, soft_copy, td_target, transient_loss
+from remanence.updates import double_value, permanent_loss, soft_copy, td_target, transient_loss
 
 LARGE = 2**19  # bytes of one array: those of a batch fill the cache of a core
 SAMPLE = 256  # visited states on which networks are measured
@@ -339,13 +339,12 @@ class DeepLearner:
         k_permanent, k_reinit = jax.random.split(key)
         if parts.has_permanent:
             state = self.update_permanent(state, hypers, k_permanent, active)  # lines 14, 15, 16, 18
-        if options.transient == DECAY:
-            transient = jax.tree.map(lambda w: decayed(w, hypers.decay), state.transient)
-            state = state._replace(transient=transient)  # line 17
-        elif options.transient == DECAY_OUTPUT:  # V^T ← λ V^T
-            assert parts.scaled is not None
-            target = parts.scaled(state.target, hypers.decay) if training.target_every else ()
-            state = state._replace(transient=parts.scaled(state.transient, hypers.decay), target=target)
+        if options.transient in (DECAY, DECAY_OUTPUT):
+            shrink = parts.decayed if options.transient == DECAY else parts.scaled
+            assert shrink is not None
+            if training.target_every and self.absorbs:  # what Q^P took over no longer belongs to the target network
+                state = state._replace(target=shrink(state.target, hypers.decay))
+            state = state._replace(transient=shrink(state.transient, hypers.decay))  # line 17
         elif options.transient == REINIT:  # λ = 0: weights that are all zero would never learn
             state = state._replace(transient=parts.reinit(k_reinit, state.transient))
             if training.penalty:
@@ -366,7 +365,7 @@ class DeepLearner:
         if self.absorbs:
             return absorption.absorb_share(self, state, hypers, key, active)
         held = rings.size(state.visited)
-        batches = held // self.consolidation.batch
+        batches = jnp.maximum(held // self.consolidation.batch, held > 0)
         if self.consolidation.max_batches is not None:
             batches = jnp.minimum(batches, self.consolidation.max_batches)
         batches = jnp.where(held > 0, jnp.maximum(batches, self.consolidation.min_batches), 0)
@@ -374,7 +373,9 @@ class DeepLearner:
         def one_batch(i: Array, carry: tuple[Any, Any]) -> tuple[Any, Any]:
             if self.consolidation.in_order:  # line 14
                 ages = i * self.consolidation.batch + jnp.arange(self.consolidation.batch)
-                ages = jnp.minimum(ages, held - 1)
+                ages = jnp.where(
+                    held < self.consolidation.batch, ages % jnp.maximum(held, 1), jnp.minimum(ages, held - 1)
+                )
             else:
                 ages = self.visits.draw_ages(state.visited, jax.random.fold_in(key, i), self.consolidation.batch)
             return self.permanent_step(state, hypers, ages, carry, i < batches)
@@ -434,7 +435,8 @@ class DeepLearner:
         has_d = self.parts.has_permanent and not self.absorbs
         replay, ring = (self.visits, state.visited) if has_d else (self.replay, state.replay)
         held = rings.size(ring)
-        ages = jnp.arange(SAMPLE) * held // SAMPLE
+        even, rest = jnp.divmod(held, SAMPLE)  # their product would not fit 32 bits if D is large
+        ages = jnp.arange(SAMPLE) * even + jnp.arange(SAMPLE) * rest // SAMPLE
         sample = replay.read(ring, ages)
         output = sample.extras["output"] if has_d else self.outputs.output(sample.extras["action"])
         if self.absorbs:

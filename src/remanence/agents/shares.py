@@ -39,6 +39,7 @@ def settle_half_life(config: Any, usual: int | None) -> None:
     """Replaces the default of the half-life: the usual one, or none if other fields say how V^T decays."""
     if config.transient_half_life == AUTO:
         decided = config.decay is not None or config.absorb is not None or config.consolidate_every != AUTO
+        decided |= config.decay_output is False or config.reinit is True
         _set(config, "transient_half_life", None if decided else usual)
 
 
@@ -59,12 +60,21 @@ def settle_shares(config: Any, usual_every: Any, usual_decay: float, per_half_li
             _set(config, "decay", 0.0 if config.consolidate_every is None else usual_decay)
     else:
         _settle_half_life(config, per_half_life, fewest_steps)
+    _check_control(config)
     shares: tuple[float | None, float] = (config.absorb, config.decay)  # type: ignore[assignment]
     absorb, decay = shares
     if absorb is not None and absorb + decay > 1 + ROUNDING:
         raise UserError(
             f"absorb={absorb:g} and decay={decay:g} add up to more than 1, and values would grow without end: "
             f"absorb at most {1 - decay:.4g}"
+        )
+
+
+def _check_control(config: Any) -> None:
+    if config.absorb and config.permanent_lr == 0:
+        raise UserError(
+            f"permanent_lr=0 does not keep the permanent part from absorbing a share of {config.absorb:.3g}: for an agent that "
+            "never consolidates, give absorb=0.0"
         )
 
 

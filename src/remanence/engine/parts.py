@@ -29,7 +29,7 @@ class PartsStats(NamedTuple):
     absorbed: Array  # []
     kept: Array  # []
     jump: Array  # []
-    permanent_drift: Array  # [] Euclidean distance of the weights of V^P from their start
+    permanent_drift: Array  # [] Euclidean distance of the weights of V^P from their start, after it learned
     transient_drift: Array  # [] the same for V^T, before it decays
 
 
@@ -44,7 +44,8 @@ def see_reward(parts: PartsStats, reward: Array) -> PartsStats:
 
 def at_consolidation(parts: PartsStats, agent: Agent, before: AgentState, after: AgentState) -> PartsStats:
     """Compares an agent before and after a consolidation."""
-    permanent_drift, transient_drift = map(_distance, _weights(before), parts.start)
+    ends = _weights(after)[0], _weights(before)[1]
+    permanent_drift, transient_drift = map(_distance, ends, parts.start)
     parts = parts._replace(permanent_drift=permanent_drift, transient_drift=transient_drift)
     if agent.visited is None:
         return parts

@@ -23,7 +23,7 @@ from remanence.runs.jobs import lanes_of_run
 from remanence.runs.loggers import LogSpec, loggers_of
 from remanence.runs.plan import Contender
 from remanence.runs.progress import messages
-from remanence.runs.rows import divergence
+from remanence.runs.rows import divergence, value_ratios
 from remanence.runs.run import run_in_memory, run_missing
 from remanence.runs.watching import Callback, Watch
 from remanence.streams import Switches
@@ -160,7 +160,5 @@ def warn_of(results: LiveResults, stacklevel: int = 4) -> None:
         if diverged:
             warnings.warn(divergence(name, diverged, len(lanes)), stacklevel=stacklevel)
         sound = lanes.filter(~pl.col("diverged"))["lane"].to_list()
-        ratios = results.curves.filter(pl.col("lane").is_in(sound) & (pl.col("metric") == "value_ratio"))
-        at_the_end = ratios.sort("window").group_by("lane").last()["value"].to_list()
-        if warning := impossible_values(name, at_the_end):
+        if warning := impossible_values(name, value_ratios(results.curves, sound)):
             warnings.warn(warning, stacklevel=stacklevel)

@@ -99,6 +99,13 @@ def divergence(name: str, seeds: Sequence[int], count: int) -> str:
     return f"{name} diverged in {len(seeds)} of {count} seeds ({shown}): left out of averages; try smaller step sizes"
 
 
+def value_ratios(curves: pl.DataFrame, lanes: Sequence[int]) -> list[float]:
+    """The largest `value_ratio` of each lane in the second half of its life, when the largest reward is mostly known."""
+    ratios = curves.filter(pl.col("lane").is_in(lanes) & (pl.col("metric") == "value_ratio"))
+    late = ratios.filter(pl.col("window") > pl.col("window").max().over("lane") / 2)
+    return late.group_by("lane").agg(pl.col("value").max())["value"].to_list()
+
+
 def possible(values: np.ndarray, name: str, limit: float) -> np.ndarray:
     """Whether each value of a metric is within what value errors may be; an agent beyond it has diverged."""
     power = {"value": 1, "value²": 2}.get(metric(name).unit)

@@ -24,7 +24,7 @@ from remanence.runs.executors import devices, run_all, workers
 from remanence.runs.jobs import Lane, check_seeds, cut, lanes_of_run, lanes_that_fit
 from remanence.runs.plan import Plan
 from remanence.runs.reuse import Taken, find_lanes, sources, take
-from remanence.runs.rows import divergence
+from remanence.runs.rows import divergence, value_ratios
 from remanence.runs.scalars import summary_writer
 from remanence.runs.watching import NO_WATCH, Watch
 from remanence.runs.worker import GroupJob
@@ -251,7 +251,5 @@ def _warn_of_values(console: Console, name: str, tables: Mapping[str, pl.DataFra
     if "curves" not in tables:
         return
     lanes = tables["lanes"].filter((pl.col("contender") == name) & ~pl.col("diverged"))["lane"].to_list()
-    ratios = tables["curves"].filter(pl.col("lane").is_in(lanes) & (pl.col("metric") == "value_ratio"))
-    at_the_end = ratios.sort("window").group_by("lane").last()["value"].to_list()
-    if warning := impossible_values(name, at_the_end):
+    if warning := impossible_values(name, value_ratios(tables["curves"], lanes)):
         console.print(f"warning: {warning}", style="yellow")

@@ -15,6 +15,7 @@ from remanence.experiments import (
     figure4,
     figure5_jellybean,
     figure5_minatar,
+    study_half_life,
     study_lifetime,
     study_lifetime_exact,
     study_permanent,
@@ -38,6 +39,7 @@ REGISTRY: dict[str, Experiment] = {
         study_lifetime,
         study_lifetime_exact,
         study_permanent,
+        study_half_life,
         benchmark_minatar,
     )
     for experiment in module.EXPERIMENTS

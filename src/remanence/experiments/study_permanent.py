@@ -79,7 +79,7 @@ SLIPPERY: Chosen = {
 }  # of the others, the values below
 
 
-def _slippery() -> Plan:
+def slippery_plan() -> Plan:
     paper = PTQ(permanent_lr=0.01, transient_lr=0.5, decay=0.5, consolidate_every=Episodes(16), epsilon=EPSILON)
     shares = PTQ(absorb=0.01, transient_lr=0.5, decay=0.94, consolidate_every=Episodes(1), epsilon=EPSILON)
     permanent_lrs = (0.1, 0.03, 0.01, 0.003, 0.001)
@@ -116,7 +116,7 @@ RECURRING: Chosen = {
 LONGER: Chosen = {}  # not tuned yet
 
 
-def _recurring(chosen: Chosen = RECURRING, times: int = 1, segments: int = 10) -> Plan:
+def recurring_plan(chosen: Chosen = RECURRING, times: int = 1, segments: int = 10) -> Plan:
     """Args: times: how much longer tasks, intervals and replay buffers are than 2000, 200 and 1000 steps."""
     task, every = TASK_STEPS * times, TASK_STEPS * times // 10
     shared: dict[str, Any] = {
@@ -250,7 +250,7 @@ EXPERIMENTS = (
         "slippery",
         "slippery grid, tables",
         DISCOUNTED_RETURN,
-        {FULL: _slippery, SMOKE: lambda: shrink(_slippery(), segments=3, segment_length=10, seeds=3)},
+        {FULL: slippery_plan, SMOKE: lambda: shrink(slippery_plan(), segments=3, segment_length=10, seeds=3)},
         "10 s",
         TUNED,
     ),
@@ -259,9 +259,9 @@ EXPERIMENTS = (
         "slippery grid, tables and networks",
         RATE,
         {
-            FULL: _recurring,
-            LONG: partial(_recurring, LONGER, 4, 6),
-            SMOKE: lambda: shrink(_recurring(), segments=3, segment_length=400, seeds=3),
+            FULL: recurring_plan,
+            LONG: partial(recurring_plan, LONGER, 4, 6),
+            SMOKE: lambda: shrink(recurring_plan(), segments=3, segment_length=400, seeds=3),
         },
         "10 min",
         TUNED,

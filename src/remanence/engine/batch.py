@@ -179,6 +179,19 @@ class Batch:
             lane = int(self._lanes[row])
             yield lane, int(self._clocks[0, lane]), jax.tree.map(lambda leaf, row=row: leaf[row], record)
 
+    def so_far(self) -> dict[int, Outcome]:
+        """The running lanes as they are now; the record of a lane that is not done ends with its last closed window."""
+        if self._carry is None:
+            return {}
+        rows = np.flatnonzero(self._lanes != EMPTY)
+        windows, _, ended = map(np.asarray, self.driver.clocks(self._carry.life))
+        found = self._outcomes(rows)
+        for row in rows[~ended[rows]]:
+            lane = int(self._lanes[row])
+            record = jax.tree.map(lambda leaf, row=row: leaf[: windows[row]], found[lane].record)
+            found[lane] = found[lane]._replace(record=record)
+        return found
+
     @property
     def metrics(self) -> list[str]:
         """The names of the curves; empty before the first step."""

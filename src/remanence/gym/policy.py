@@ -49,7 +49,8 @@ class Policy:
 
     def __repr__(self) -> str:
         """One line: the agent, its seed, what it sees, its actions, and how many weights it has."""
-        seed = f" (seed {self.about['seed']})" if "seed" in self.about else ""
+        stopped = f", stopped after {self.about['stopped_after']}" if "stopped_after" in self.about else ""
+        seed = f" (seed {self.about['seed']}{stopped})" if "seed" in self.about else ""
         weights = sum(np.size(leaf) for leaf in jax.tree.leaves(self.state))
         spaces, heads = self.spaces, f", {self.tasks} tasks" if self.tasks > 1 else ""
         seen = f"observations {spaces.env_shape}" if spaces.env_shape else f"{spaces.states} states"

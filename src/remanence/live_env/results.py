@@ -16,6 +16,7 @@ from remanence.results.compare import Comparison, compare
 from remanence.results.continual import Continual, continual_table
 from remanence.results.directory import save
 from remanence.results.manifest import read_checked
+from remanence.results.stopped import stopped_remark
 from remanence.results.store import POLICIES, Results, load
 from remanence.results.summary import frame, summary_table
 from remanence.results.table import Table, to_pandas
@@ -31,7 +32,7 @@ class LiveResults(Results):
     """
 
     policies: Mapping[tuple[str, int], Policy] = field(default_factory=dict)
-    """by contender and seed, if the run is only in memory"""
+    """by contender and seed, of lives that are only in memory"""
     configs: Mapping[str, AgentConfig] = field(default_factory=dict)
     """by contender, if the run was made in this process: a file holds no code"""
 
@@ -84,16 +85,18 @@ class LiveResults(Results):
         return (chart if backend == ALTAIR else matplotlib_figure)(self, metric, smooth)
 
     def policy(self, contender: str, seed: int | None = None, agent: AgentConfig | type | None = None) -> Policy:
-        """The final policy of a contender, by default of the first seed.
+        """The final policy of a contender, by default of the first seed; of a life that the callback stopped, the last one.
 
         Args: agent: its class or configuration, if it has code of your own and the run was read from disk.
         """
         if contender not in self.contenders:
             raise unknown("agent", contender, self.contenders)
-        seed = self.seeds[0] if seed is None else seed
-        if seed not in self.seeds:
-            raise UserError(f"there is no run of '{contender}' with seed {seed}: seeds are {self.seeds}")
-        if self.location is None:
+        ran = set(self._lanes_of(contender)["seed"])
+        seeds = [one for one in self.seeds if one in ran]
+        seed = seeds[0] if seed is None else seed
+        if seed not in seeds:
+            raise UserError(f"there is no run of '{contender}' with seed {seed}: seeds are {seeds}")
+        if self.location is None or (contender, seed) in self.policies:
             return self.policies[contender, seed]
         name = f"{POLICIES}/{self.lane(contender, seed)}.npz"
         read_checked(self.path, name)  # raises if it has changed
@@ -102,6 +105,11 @@ class LiveResults(Results):
 
     def save(self, path: str | Path) -> Path:
         """Writes the run to a directory, for `remanence.load_results`. Policies are saved with it."""
+        if self.stopped:
+            raise UserError(
+                f"save writes whole lives only ({stopped_remark(self)}): keep policies with policy(agent).save(path), and values "
+                "with frame().write_parquet(path)"
+            )
         policies = {self.lane(contender, seed): policy for (contender, seed), policy in self.policies.items()}
         return save(self, Path(path), policies)
 

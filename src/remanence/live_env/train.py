@@ -16,8 +16,9 @@ from remanence.gym.factories import Adapter
 from remanence.live_env.arguments import named_configs
 from remanence.live_env.plan import AgentSpec, Environment, LivePlan, StreamSpec, check_agents, live_plan
 from remanence.live_env.results import LiveResults, load_results
+from remanence.live_env.stopped import warning_of_stop, with_groups
 from remanence.metrics import impossible_values
-from remanence.results.directory import RunDirectory
+from remanence.results.directory import GroupDirectory, RunDirectory, groups_under_way
 from remanence.runs.execution import HERE, Execution
 from remanence.runs.jobs import lanes_of_run
 from remanence.runs.loggers import LogSpec, loggers_of
@@ -66,7 +67,8 @@ def live(
             also after Ctrl-C or a crash. Without it, results are only in memory.
         jobs: processes on this machine that share the work; needs `out`.
         on: "here", or "ray" for a Ray cluster; needs `out`.
-        callback: called with every closed `Window` of every seed; returns True to stop the run.
+        callback: called with every closed `Window` of every seed; returns True to stop the run. Results then have what lives under
+            way have so far.
         log: "csv", "jsonl", "tensorboard", "wandb", "mlflow" or a `Logger`, or several of them.
         progress: whether to show progress on standard error.
         **execution: further options of `remanence run`: cores_per_group; with `out` also restart, checkpoint_every,
@@ -113,10 +115,8 @@ def run_live(
     console.quiet = not progress
     description, programs = asked.description(seeds), lanes_of_run(asked.plan, seeds)
     if out is None:
-        found = run_in_memory(asked.plan, programs, None, console, watch)
-        tables = {"lanes": pl.DataFrame(), "curves": pl.DataFrame(), **found.tables()}
-        policies = {(policy.name, policy.about["seed"]): policy for policy in found.policies.values()}
-        results = LiveResults(None, description, tables["lanes"], tables["curves"], policies=policies)
+        groups: list[GroupDirectory] = [run_in_memory(asked.plan, programs, None, console, watch)]
+        results = LiveResults(None, description, pl.DataFrame(), pl.DataFrame())
     else:
         directory = RunDirectory(Path(out), description)
         if asked.notice:
@@ -128,17 +128,11 @@ def run_live(
                 raise KeyboardInterrupt(STOPPED) from None
         except UserError as error:
             raise in_python(error) from error.__cause__
-        configs = {name: one.config for name, one in asked.plan.contenders.items()}
-        results = replace(load_results(directory.path), configs=configs)
+        results, groups = load_results(directory.path), groups_under_way(directory.path)
+    configs = {name: one.config for name, one in asked.plan.contenders.items()}
+    results = replace(with_groups(results, groups, asked.plan), configs=configs)
     if not results.finished:
-        rest = (
-            "nothing is lost: the same call goes on" if out else "all is lost: with out=DIR the same call would go on"
-        )
-        lives = sum(map(len, programs))
-        warnings.warn(
-            f"stopped by the callback: {len(results.lanes)} of {lives} lives are finished; of the others {rest}",
-            stacklevel=3,
-        )
+        warnings.warn(warning_of_stop(results), stacklevel=3)
     warn_of(results)
     return results
 

@@ -76,6 +76,12 @@ def compare(results: Results, a: str, b: str, metric: str, last: float = 1.0) ->
             raise unknown("agent", name, results.contenders)
     if a == b:
         raise UserError(f"'{a}' cannot be compared with itself: name two agents, of {', '.join(results.contenders)}")
+    lived = [min(results.lifetimes(name)) for name in (a, b)]
+    if lived[0] != lived[1]:
+        raise UserError(
+            f"{a} has {lived[0]} {results.unit}s and {b} has {lived[1]}, because the callback stopped the run: only agents with "
+            "equally long lives can be compared"
+        )
     one, other = paired(results, a, b, {name: per_seed(results, name, metric, last) for name in (a, b)})
     if not one.size:
         raise UserError(f"there is no seed in which neither {a} nor {b} diverged: nothing can be compared")

@@ -13,6 +13,7 @@ from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
 from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.statistics import UNBOUNDED, Bounds, Estimate, finite, mean_where, student_interval
+from remanence.results.stopped import stopped_remark
 from remanence.results.store import Results
 from remanence.results.table import Table, row, table
 
@@ -135,6 +136,8 @@ def continual_table(results: Results, metric: str) -> Continual:
     """The metrics of continual learning of every agent, with Student's 90 % intervals (docs/metrics.md)."""
     if not results.switches:
         raise UserError("this stream never switches to another task, so there is no jumpstart, recovery or forgetting")
+    if results.stopped:
+        raise UserError(f"jumpstart, recovery, forgetting and transfer need whole lives; {stopped_remark(results)}")
     measured = of_run(results, metric)
     rows = []
     for name, metrics in measured.items():

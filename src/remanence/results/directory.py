@@ -14,6 +14,7 @@
     groups/<n>/        an unfinished group of lanes: the same tables, policies and log, and
         progress.json      its progress
         so-far.parquet     curves of its running lanes
+        stopped/           tables and policies of its running lanes, if a callback stopped the run
         checkpoint/        its checkpoints
     old/<n>/           the results before the n-th `--restart`
 
@@ -43,6 +44,7 @@ from remanence.results.aside import TENSORBOARD, move_aside
 from remanence.results.description import DESCRIPTION, FORMAT
 from remanence.results.log import LOG, read_log
 from remanence.results.manifest import DamageError, announce, seal
+from remanence.results.stopped import STOPPED_AFTER
 from remanence.results.store import POLICIES, TABLES, Results, load, read_table
 
 # Files whose checksum is recorded from the start.
@@ -53,7 +55,8 @@ SMALLEST: dict[str, Any] = {"compression_level": 22, "row_group_size": 2**30, "d
 NOT_HASHED = ("versions", "learners", "format")
 SET_APART = "set_apart"
 # Columns of `lanes` that all runs have; hyperparameters and AUCs are between them.
-FIRST, LAST = ("lane", "contender", "seed"), ("steps", "samples_dropped", "failed", "diverged", "version")
+FIRST = ("lane", "contender", "seed")
+LAST = ("steps", STOPPED_AFTER, "samples_dropped", "failed", "diverged", "version")
 
 
 class Directory:
@@ -185,6 +188,15 @@ class GroupDirectory(Directory):
             pl.exceptions.PolarsError,
         ):  # not written yet, or already removed: the group may finish in between
             return pl.DataFrame()
+
+    @property
+    def stopped(self) -> Directory:
+        """Lives that were under way when a callback stopped the run: none of them is finished."""
+        return Directory(self.path / "stopped")
+
+    def forget_stopped(self) -> None:
+        """They go on."""
+        shutil.rmtree(self.stopped.path, ignore_errors=True)
 
     def warnings(self) -> list[str]:
         """The warnings in the group's log."""

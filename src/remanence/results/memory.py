@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,18 @@ class MemoryGroup(GroupDirectory):
         super().__init__(Path())
         self._tables: dict[str, pl.DataFrame] = {}
         self.policies: dict[int, Any] = {}
+
+    @cached_property
+    def stopped(self) -> MemoryGroup:
+        return MemoryGroup()
+
+    def forget_stopped(self) -> None:
+        pass
+
+    def take(self, other: MemoryGroup) -> None:
+        """Adds all lives of another group."""
+        self.add(other.tables())
+        self.policies |= other.policies
 
     def make(self) -> None:
         pass

@@ -17,6 +17,7 @@ from remanence.core.errors import UserError, printable
 from remanence.metrics import metric as metric_of
 from remanence.results.description import DESCRIPTION, read_description
 from remanence.results.manifest import DamageError, read_checked
+from remanence.results.stopped import STOPPED_AFTER, stopped_remark
 
 TABLES = ("lanes", "curves", "maps")
 COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
@@ -38,7 +39,9 @@ class Results:
 
     def __repr__(self) -> str:
         where = f"'{self.location}'" if self.location else "in memory"
-        return f"<Results {where}: {', '.join(self.contenders)}; {len(self.seeds)} seeds; {', '.join(self.metrics)}>"
+        stopped = f"; {remark}" if (remark := stopped_remark(self)) else ""
+        agents, metrics = ", ".join(self.contenders), ", ".join(self.metrics)
+        return f"<Results {where}: {agents}; {len(self.seeds)} seeds; {metrics}{stopped}>"
 
     @property
     def path(self) -> Path:
@@ -79,7 +82,8 @@ class Results:
     def finished(self) -> bool:
         """Whether all lanes of the description are done."""
         if "sweep" not in self.description:
-            return len(self.lanes) == len(self.seeds) * len(self.description["contenders"])
+            done = len(self.lanes) - len(self.stopped)
+            return done == len(self.seeds) * len(self.description["contenders"])
         sizes = (math.prod(len(values) for values in search.values()) for search in self.description["sweep"].values())
         return len(self.lanes) == len(self.seeds) * sum(sizes)
 
@@ -148,6 +152,19 @@ class Results:
     def sound_seeds(self, contender: str) -> list[int]:
         return self._lanes_of(contender).filter(~pl.col("diverged"))["seed"].to_list()
 
+    @cached_property
+    def stopped(self) -> dict[int, int]:
+        """The closed windows of each life that a callback stopped, by lane. They are in no run on disk."""
+        there = self.lanes.drop_nulls(STOPPED_AFTER) if STOPPED_AFTER in self.lanes.columns else pl.DataFrame()
+        return dict(there.select("lane", STOPPED_AFTER).iter_rows()) if len(there) else {}
+
+    def lifetimes(self, contender: str) -> list[int]:
+        """The closed windows of each life of a contender that did not diverge, or of all if all did. Its curves end at the
+        smallest of them."""
+        lanes = self._lanes_of(contender)
+        sound = lanes.filter(~pl.col("diverged"))
+        return [self.stopped.get(lane, self.windows) for lane in (sound if len(sound) else lanes)["lane"]]
+
     def matrix(self, contender: str, metric: str) -> np.ndarray:
         """[sound seeds, windows], seeds in the order of `sound_seeds`; raises a `UserError` if a value is missing."""
         curves = self._matrices[contender, metric]
@@ -183,6 +200,8 @@ class Results:
         for contender in self.contenders:
             lanes = self._lanes_of(contender).filter(~pl.col("diverged"))["lane"].to_list()
             rows = self.curves.filter(pl.col("lane").is_in(lanes)).sort("lane", "window")
+            if self.stopped:
+                rows = rows.filter(pl.col("window") <= min(self.lifetimes(contender)))
             for metric in self.metrics:
                 values = rows.filter(pl.col("metric") == metric)["value"].to_numpy()
                 matrices[contender, metric] = values.reshape(len(lanes), -1) if lanes else np.empty((0, self.windows))

@@ -17,6 +17,7 @@ from remanence.results.statistics import (
     standard_error,
     student_interval,
 )
+from remanence.results.stopped import stopped_remark
 from remanence.results.store import TASK_CURVES, Results
 from remanence.results.table import Table, row, table
 
@@ -59,8 +60,11 @@ def summary_table(results: Results, metrics: Sequence[str] = (), last: float = 1
         for metric in metrics
     ]
     share = "" if last == 1.0 else f"the last {100 * last:g} % of "
+    stopped = f" {remark[0].upper()}{remark[1:]}." if (remark := stopped_remark(results)) else ""
     return table(
-        rows, "metric", f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out."
+        rows,
+        "metric",
+        f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out.{stopped}",
     )
 
 

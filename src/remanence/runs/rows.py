@@ -56,7 +56,9 @@ def tables(
     )
     if plan.curves:
         curves = {name: curves[name].astype(np.float64) for name in plan.curves if name in curves}
-    curves |= {name: np.tile(np.asarray(one, np.float64), (len(lanes), 1)) for name, one in plan.same_for_all.items()}
+    windows = len(jax.tree.leaves(records[0])[0])  # fewer than a life has, if it was stopped
+    shared = {name: np.asarray(one, np.float64)[:windows] for name, one in plan.same_for_all.items()}
+    curves |= {name: np.tile(one, (len(lanes), 1)) for name, one in shared.items()}
     if curves:
         rows["curves"] = pl.concat(curve_rows(numbers, values, metric) for metric, values in curves.items())
     if maps:

@@ -118,14 +118,16 @@ def run_in_memory(
     console: Console,
     watch: Watch = NO_WATCH,
 ) -> MemoryGroup:
-    """The same, in this process, without a directory; returns tables and policies. What is under way when it stops is lost."""
+    """The same, in this process, without a directory; returns tables and policies. If a callback stops it, lives under way are in
+    the `stopped` of what is returned."""
     learners = {name: one["learner"] for name, one in _learners({}, plan, programs, AUTO).items()}
     metrics = None if auc_metrics is None else tuple(auc_metrics)
     found = MemoryGroup()
 
     def keep(job: GroupJob) -> None:
-        found.add(job.directory.tables())
-        found.policies |= job.memory.policies if job.memory else {}
+        assert job.memory is not None
+        found.take(job.memory)
+        found.stopped.take(job.memory.stopped)
 
     jobs = [
         GroupJob(plan, group, "", Path(), metrics, learner=learner, watch=watch, memory=MemoryGroup())
@@ -137,6 +139,8 @@ def run_in_memory(
     except Stopped as stopped:
         if stopped.signal != BY_CALLBACK:
             raise KeyboardInterrupt from None
+        for job in jobs:
+            keep(job)
     return found
 
 

@@ -31,6 +31,7 @@ from remanence.runs.policies import keeps_policy, policy_of
 from remanence.runs.progress import Advance
 from remanence.runs.rows import failure_of, tables
 from remanence.runs.scalars import Scalars
+from remanence.runs.so_far import keep_so_far
 from remanence.runs.watching import NO_WATCH, Watch, Watcher
 from remanence.worlds.base import HostedWorld
 
@@ -153,6 +154,7 @@ class GroupRunner:
             self.batch = self._batch(driver)
         if self.can_save:
             _check_room(self.directory.path, self.batch.size(), self.checkpoints.count())
+        self.directory.forget_stopped()
         self.started, self.steps_before = time.monotonic(), self.batch.progress.steps
         self.compiled: tuple[float, int] | None = None  # time and steps after the first call of the program
         self.saved_at = self.shown_at = self.logged_at = self.started
@@ -190,6 +192,8 @@ class GroupRunner:
         if number or time.monotonic() - self.saved_at > self.wait:
             self._checkpoint()
         if number:
+            if self.job.watch.callback is not None:  # here or in another process, it may be what stops the run
+                keep_so_far(self.directory, self.lanes, self.batch, self.job.plan)
             self.directory.log("stopped", signal=number, **self._status())
             raise Stopped(number)
 

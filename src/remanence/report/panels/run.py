@@ -21,6 +21,7 @@ from remanence.report.figures import (
     spoken_ticks,
 )
 from remanence.report.page import styled
+from remanence.results.stopped import stopped_remark
 from remanence.results.store import Results
 from remanence.results.summary import check_curves
 
@@ -43,6 +44,7 @@ def chart(results: Results, metric: str | None = None, smooth: int | None = None
         clock=clock,
         across_switches=False,
     )
+    curves.title.subtitle += [remark] if (remark := stopped_remark(results)) else []
     if PARAMETER in results.metrics and metric != PARAMETER and any(map(results.sound_seeds, results.contenders)):
         return styled(alt.vconcat(curves, _parameter(results, clock, unit), spacing=8).resolve_scale(x="shared"))
     return styled(curves)
@@ -66,7 +68,7 @@ def matplotlib_figure(results: Results, metric: str | None = None, smooth: int |
     for window in results.switches:
         axes.axvline(clock[window - 1], color="#333333", linestyle=":", linewidth=0.8)
     smoothed = f", each point is the mean of {smooth}" if smooth > 1 else ""
-    below = [seeds_and_bands(results, "bands") + smoothed, *left_out(results)]
+    below = [seeds_and_bands(results, "bands") + smoothed, *left_out(results), *filter(None, [stopped_remark(results)])]
     axes.set_title(_plain("\n".join([results.environments, *below])), loc="left", fontsize=10)
     axes.set_xlabel(unit)
     axes.set_ylabel(_plain(metric_of(metric).label))
@@ -101,7 +103,8 @@ def _plain(text: str) -> str:
 
 def _parameter(results: Results, clock: np.ndarray, unit: str) -> alt.Chart:
     """The parameter's value over time: the same for all contenders."""
-    values = next(results.matrix(name, PARAMETER)[0] for name in results.contenders if results.sound_seeds(name))
+    sound = [name for name in results.contenders if results.sound_seeds(name)]
+    values = max((results.matrix(name, PARAMETER)[0] for name in sound), key=len)  # of the longest life
     shown = np.unique(np.linspace(0, len(values) - 1, 500).astype(int))
     rows = [{"window": int(clock[i]), "value": float(values[i])} for i in shown]
     name = results.description["stream"].get(PARAMETER) or metric_of(PARAMETER).label

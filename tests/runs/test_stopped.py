@@ -182,3 +182,17 @@ def test_lives_of_other_processes_are_there_too(tmp_path: Path) -> None:
     again = run(agents, stream=WINDOW * 3000, out=tmp_path, jobs=2, cores_per_group=1)
     assert again.finished
     assert not again.stopped
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_a_stop_in_the_last_window_of_an_agent_stops_the_next_one(out: bool, tmp_path: Path) -> None:
+    agents, place = {"Q": Q, "later": OTHER}, {"out": tmp_path} if out else {}
+    found = stopped(r"nothing yet of later; 2 of 4 lives are finished; .*", agents, at=WINDOWS, **place)
+    assert found.contenders == ["Q"]
+    assert curves(found).equals(curves(run({"Q": Q})))
+
+
+def test_a_stop_in_the_last_window_of_all_is_no_stop(tmp_path: Path) -> None:
+    assert run({"Q": Q}, callback=at_window("Q", WINDOWS), out=tmp_path).finished
+    assert len(list((tmp_path / "own").iterdir())) == 1
+    assert run({"Q": Q}, callback=at_window("Q", WINDOWS)).finished

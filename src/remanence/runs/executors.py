@@ -91,8 +91,9 @@ def _one_by_one(jobs: Sequence[GroupJob], on_done: OnDone, asked_to_stop: Callab
             if program not in drivers:
                 drivers[program] = make_driver(job.plan, job.group.config, job.learner, job.group.at_once)
             with track(console, job.group.label, job.total, job.unit) as advance:
-                live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
+                stop = live(job, drivers[program], asked_to_stop, advance, partial(_warn, console))
             on_done(job)
+            _stop_if(BY_CALLBACK if stop and job is not jobs[-1] else 0)
     _stop_if(asked_to_stop())
 
 
@@ -135,10 +136,12 @@ def _together(
                 job, error = running.pop(future), _answer(future)
                 for line in job.directory.warnings():
                     _warn(console, line)
-                if error is None:
+                if error is None or (isinstance(error, Stopped) and len(job.directory.lanes()) == len(job.group.lanes)):
                     done[job.path] = job.total
                     on_done(job)
-                elif isinstance(error, Stopped):
+                if error is None:
+                    continue
+                if isinstance(error, Stopped):
                     halted = halted or error.signal
                     if error.signal == BY_CALLBACK:
                         stop.touch()
@@ -190,7 +193,8 @@ def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | Non
             raise Stopped(asked())
         with job.plan.world.opened():
             driver = make_driver(job.plan, job.group.config, job.learner, job.group.at_once)
-            live(job, driver, asked, lambda *_, **__: None, warn, PATIENCE)
+            if live(job, driver, asked, lambda *_, **__: None, warn, PATIENCE):
+                return Stopped(BY_CALLBACK)
     except Exception as error:
         if isinstance(error, UserError | Stopped):
             return error

@@ -107,8 +107,8 @@ def live(
     on_progress: Advance,
     warn: Callable[[str], None],
     patience: float = 0.0,
-) -> None:
-    """Runs what is left of a group; its tables are complete afterwards.
+) -> bool:
+    """Runs what is left of a group; its tables are complete afterwards. Returns whether its callback stops the run at its end.
 
     Args:
         on_progress: called with steps or episodes done, steps per second, and the recent value of a metric.
@@ -119,13 +119,14 @@ def live(
     directory.make()
     with disk_errors(directory.path), directory.writing(patience):
         if len(directory.lanes()) >= len(job.group.lanes):
-            return
+            return False
         runner = GroupRunner(job, driver, warn)
         while not runner.batch.done:
             finished = runner.batch.advance()
             on_progress(job.done(runner.progress), runner.rate(), runner.recent())
             runner.keep(finished, asked_to_stop)
         runner.close()
+        return runner.watcher is not None and runner.watcher.stop
 
 
 class GroupRunner:

@@ -53,6 +53,7 @@ SHOWN = (
     "lifetime",
     "gains",
     "exact",
+    "half-life",
 )
 SHOWN_OF_OTHERS = ("lifetime", "gains")
 ABOUT_ARCHIVE = (

@@ -98,7 +98,7 @@ def _small(place: Place) -> Plan:
 
 PLACES = (
     Place("tables", "Slippery grid, tables", "Q", DISCOUNTED_RETURN, _tables, 50, "20 s"),
-    Place("networks", "Slippery grid, networks", "DQN", RATE, _networks, 2_000, "15 min"),
+    Place("networks", "Slippery grid, networks", "DQN", RATE, _networks, 2_000, "5 min"),
 )
 
 EXPERIMENTS = tuple(

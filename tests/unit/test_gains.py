@@ -10,6 +10,7 @@ import pytest
 
 from made_up import made_up_run, scattered
 from remanence.experiments import REGISTRY
+from remanence.report.panels.lifetime import lifetime_panel
 from remanence.results.collapse import Cell, between, collapse, explained, predicted
 from remanence.results.continual import of_run
 from remanence.results.gains import CONTROL_SUFFIX, gains, learner_of
@@ -110,6 +111,21 @@ def test_cells_that_k_tells_apart_do_not() -> None:
     )
     found = collapse(cells(), samples, lower=False)
     assert found.by_interval.mean > 0.99 > 0.9 > found.by_lifetime.mean > found.held_out.mean
+
+
+def test_a_panel_draws_all_cells_and_says_which_its_curve_is_fitted_to() -> None:
+    all_cells = cells()
+    log_tau = np.log([cell.lifetime for cell in all_cells])
+    mean = np.where(
+        [cell.k == 100 for cell in all_cells], -5.0, -((log_tau - np.log(20)) ** 2)
+    )  # k = 100 lies off the curve
+    samples = mean[:, None] + 0.01 * np.random.default_rng(0).normal(size=(25, 20))
+    drawn = lifetime_panel(all_cells, samples, "discounted_return", "", 50, ("Q", 0.0), fitted_to=25).to_dict()
+    assert drawn["title"]["subtitle"][1].startswith("fitted to k ≤ 25 only, it explains 100% of the variance")
+    drawn_cells = [layer for layer in drawn["layer"] if layer["mark"]["type"] == "point"]
+    assert [len(drawn["datasets"][layer["data"]["name"]]) for layer in drawn_cells] == [25]
+    drawn = lifetime_panel(all_cells, samples, "discounted_return", "", 50, ("Q", 0.0)).to_dict()
+    assert "fitted to" not in drawn["title"]["subtitle"][1]
 
 
 def test_shares_of_variance() -> None:

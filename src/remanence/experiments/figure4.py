@@ -113,18 +113,20 @@ def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
 
 def _lifetime_figure(results: Results) -> alt.TopLevelMixin:
     plain = float(auc(results, "Q", DISCOUNTED_RETURN).mean())
-    cells, samples = plane(results, DISCOUNTED_RETURN, max_interval=NEAR)
-    title = f"The plane of k and λ by the lifetime of the transient part, k ≤ {NEAR}"
-    return lifetime_panel(cells, samples, DISCOUNTED_RETURN, title, results.segment_length, ("Q", plain))
+    cells, samples = plane(results, DISCOUNTED_RETURN)
+    title = "The plane of k and λ by the lifetime of the transient part"
+    return lifetime_panel(cells, samples, DISCOUNTED_RETURN, title, results.segment_length, ("Q", plain), NEAR)
 
 
 def _observations(results: Results) -> list[Observation]:
-    """Whether k and λ are one parameter, where consolidations are not rarer than tasks."""
-    cells, samples = plane(results, DISCOUNTED_RETURN, max_interval=NEAR)
-    if len(cells) < (len(INTERVALS) - 1) * len(DECAYS):
-        return []
-    text = f"k and λ act through the transient lifetime τ = −k / ln λ, k ≤ {NEAR}"
-    return [Observation("collapse", text, described(collapse(cells, samples, lower=False)))]
+    """Whether k and λ are one parameter: in all cells, and where consolidations are not rarer than tasks."""
+    found = []
+    for name, which, most in (("collapse-all", "all k", max(INTERVALS)), ("collapse", f"k ≤ {NEAR}", NEAR)):
+        cells, samples = plane(results, DISCOUNTED_RETURN, max_interval=most)
+        if len(cells) == sum(k <= most for k in INTERVALS) * len(DECAYS):
+            text = f"k and λ act through the transient lifetime τ = −k / ln λ, {which}"
+            found.append(Observation(name, text, described(collapse(cells, samples, lower=False))))
+    return found
 
 
 def _claims(results: Results) -> list[Claim]:

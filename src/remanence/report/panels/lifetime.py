@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,17 +16,26 @@ from remanence.results.statistics import band as student_band
 
 
 def lifetime_panel(
-    cells: Sequence[Cell], samples: np.ndarray, metric: str, title: str, task: int, learner: tuple[str, float]
+    cells: Sequence[Cell],
+    samples: np.ndarray,
+    metric: str,
+    title: str,
+    task: int,
+    learner: tuple[str, float],
+    fitted_to: float = math.inf,
 ) -> alt.TopLevelMixin:
-    """Args: samples: [cells, seeds].  task: how long one lasts.  learner: the learner without a permanent part, and its mean."""
-    found = collapse(cells, samples, lower_is_better(metric))
+    """Args: samples: [cells, seeds].  task: how long one lasts.  learner: the learner without a permanent part, and its mean.
+    fitted_to: the largest k that the curve is fitted to; all cells are drawn."""
+    near = [index for index, cell in enumerate(cells) if cell.k <= fitted_to]
+    found = collapse([cells[index] for index in near], samples[near], lower_is_better(metric))
     rows = [
         {"k": int(cell.k), "decay": cell.decay, "lifetime": cell.lifetime, "mean": y, "low": low, "high": high}
         for cell, y, low, high in zip(
             cells, *(ends.tolist() for ends in student_band(samples.T, metric_of(metric).bounds)), strict=True
         )
     ]
-    lifetimes = np.geomspace(min(row["lifetime"] for row in rows), max(row["lifetime"] for row in rows), 100)
+    fitted = [cells[index].lifetime for index in near]
+    lifetimes = np.geomspace(min(fitted), max(fitted), 100)
     curve = [{"lifetime": x, "mean": y} for x, y in zip(lifetimes.tolist(), found.at(lifetimes).tolist(), strict=True)]
     x = alt.X("lifetime:Q", title="transient lifetime τ = −k / ln λ, in episodes", scale=alt.Scale(type="log"))
     label = f"mean {metric_of(metric).label}"
@@ -46,9 +56,12 @@ def lifetime_panel(
     bars = base.mark_rule(opacity=0.5).encode(y=alt.Y("low:Q", title=label), y2="high:Q")
     points = base.mark_point(filled=True, size=55, opacity=1).encode(y=y, tooltip=tooltip)
     marks = (_lifetime_mark(task, "a task"), _lifetime_mark(task / 3, "a third"), _level_mark(learner[1], learner[0]))
+    explains = f"it explains {found.by_lifetime.mean:.0%} of the variance between cells"
+    if len(near) < len(cells):
+        explains = f"fitted to k ≤ {fitted_to:g} only, {explains} of these k"
     subtitle = [
         f"{samples.shape[1]} seeds, 90 % intervals (Student's t); curve: cubic in the logarithm of the lifetime",
-        f"it explains {found.by_lifetime.mean:.0%} of the variance between cells, {found.held_out.mean:.0%} where a k is left out",
+        f"{explains}, {found.held_out.mean:.0%} where a k is left out",
     ]
     layers = alt.layer(line, bars, points, *(layer for pair in marks for layer in pair))
     return layers.properties(width=420, height=300, title=alt.TitleParams(title, subtitle=subtitle))

@@ -156,7 +156,7 @@ def _is_cell(name: str, kind: str, agent: str) -> pl.Expr:
 
 
 def read(path: Path) -> pl.DataFrame:
-    return pl.read_csv(path) if path.exists() else pl.DataFrame()
+    return pl.read_csv(path, infer_schema_length=None) if path.exists() else pl.DataFrame()
 
 
 def run(options: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 import pytest
 
 from conftest import key_stub, transition
@@ -25,6 +26,7 @@ from remanence.engine.probes import parts_of_value, value_error
 from remanence.metrics import METRICS, impossible_values
 from remanence.runs.jobs import metrics_of
 from remanence.runs.plan import Contender, Plan
+from remanence.runs.rows import value_ratios
 from remanence.streams import Stream, cyclic
 from remanence.worlds import CornerGrid
 from remanence.worlds.grids.corner import CORNER_TASKS
@@ -106,6 +108,18 @@ def test_the_largest_reward_so_far_bounds_values() -> None:
         assert float(parts_of_value(agent, discount)(probe_input)["value_ratio"]) == pytest.approx(ratio, abs=1e-6)
     with pytest.raises(UserError, match="watch_parts"):
         parts_of_value(agent, 0.9)(type("Input", (), {"agent": state, "parts": None}))  # type: ignore[arg-type]
+
+
+def test_the_second_half_of_a_life_counts_for_the_warning() -> None:
+    windows, ratios = [1, 2, 3, 4], {0: [9.0, 9, 1, 2], 1: [0.0, 0, 3, 1], 2: [9.0, 9, 9, 9]}
+    rows = [
+        (lane, window, "value_ratio", value)
+        for lane, values in ratios.items()
+        for window, value in zip(windows, values, strict=True)
+    ]
+    curves = pl.DataFrame([*rows, (0, 4, "return", 50.0)], ["lane", "window", "metric", "value"], orient="row")
+    assert sorted(value_ratios(curves, [0, 1])) == [2, 3]
+    assert value_ratios(curves, []) == []
 
 
 def test_values_that_rewards_do_not_allow_are_worth_a_warning() -> None:

@@ -104,7 +104,7 @@ def divergence(name: str, seeds: Sequence[int], count: int) -> str:
 def value_ratios(curves: pl.DataFrame, lanes: Sequence[int]) -> list[float]:
     """The largest `value_ratio` of each lane in the second half of its life, when the largest reward is mostly known."""
     ratios = curves.filter(pl.col("lane").is_in(lanes) & (pl.col("metric") == "value_ratio"))
-    late = ratios.filter(pl.col("window") > pl.col("window").max().over("lane") / 2)
+    late = ratios.filter(pl.col("window") > pl.col("window").max() / 2)
     return late.group_by("lane").agg(pl.col("value").max())["value"].to_list()
 
 

@@ -1,4 +1,4 @@
-"""What becomes of the permanent and the transient part: their sizes, the shares of each consolidation, and the values' bound."""
+"""What becomes of the two parts: sizes, shares and jump of each consolidation, drifts, and the bound of values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from remanence.results.store import Results
 
 SIZES = (Line("permanent_size"), Line("transient_size", dotted=True))
 SHARES = (Line("absorbed", "absorbed by V^P"), Line("kept", "kept in V^T", dotted=True))
+DRIFTS = (Line("permanent_drift"), Line("transient_drift", dotted=True))
+TO_MEAN = Line("rmsve_permanent")
 HEIGHT = 150
 
 
 def parts_panel(results: Results, smooth: int = 1) -> alt.TopLevelMixin | None:
-    """Three charts over time, of agents that have a permanent part; None if the run did not record them."""
+    """Charts over time, of agents that have a permanent part; None if the run did not record them."""
     if "absorbed" not in results.metrics:
         return None
     both = _with_permanent(results)
@@ -31,11 +33,16 @@ def parts_panel(results: Results, smooth: int = 1) -> alt.TopLevelMixin | None:
         return chart
 
     bound = alt.Chart(inline([{"most": 1.0}])).mark_rule(color="#333333", strokeWidth=0.8).encode(y="most:Q")
-    return alt.vconcat(
+    panels = [
         panel(SIZES, "Size of both parts", "mean |value|, visited states"),
         panel(SHARES, "What a consolidation does with V^T", "share of V^T"),
+        panel((Line("jump"),), "How far a consolidation moves the sum of both", "root mean square"),
+        panel(DRIFTS, "Distance of the weights from their start", "Euclidean distance"),
         panel((Line("value_ratio"),), "Largest value, relative to what rewards allow", "|V| (1 − γ) / max |R|") + bound,
-    ).resolve_scale(strokeDash="independent")
+    ]
+    if TO_MEAN.metric in both.metrics:
+        panels.append(panel((TO_MEAN,), "Distance of V^P from the mean value of the tasks", "RMSVE"))
+    return alt.vconcat(*panels).resolve_scale(strokeDash="independent")
 
 
 def _with_permanent(results: Results) -> Results:

@@ -22,6 +22,7 @@ TABLES = ("lanes", "curves", "maps")
 COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
 POLICIES = "policies"  # subdirectory of a run
 OWN = "own"  # the experiment of runs of `remanence.live`
+CHOICE = "choice"  # in a description: by which metric a sweep chose its settings, and which
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
 
@@ -87,10 +88,16 @@ class Results:
     def metrics(self) -> list[str]:
         return self.curves["metric"].unique(maintain_order=True).to_list() if len(self.curves) else []
 
+    @property
+    def objective(self) -> str | None:
+        """The metric by which a sweep chose settings; None if the run is no part of a sweep, or it is not recorded."""
+        return self.description.get(CHOICE, {}).get("metric")
+
     def first_metrics(self, primary_metrics: Sequence[str]) -> list[str]:
-        """The metrics to show first: the primary ones that were measured, else all."""
+        """The metrics to show first: the primary ones that were measured, else all, a sweep's objective before others."""
         asked = [metric for metric in primary_metrics if metric in self.metrics]
-        return asked or [metric for metric in self.metrics if not metric_of(metric).about_parts]
+        others = [metric for metric in self.metrics if not metric_of(metric).about_parts]
+        return asked or sorted(others, key=lambda metric: metric != self.objective)
 
     @property
     def segment_length(self) -> int:

@@ -105,6 +105,12 @@ def calling(what: str, function: Callable[..., Any], *arguments: Any, **options:
         raise UserError(f"{what} failed: {type(error).__name__}: {message:.300}") from error
 
 
+def of_agent(name: str, error: UserError) -> UserError:
+    """An error with the name of the agent that it is about, unless it begins with it."""
+    text = str(error)
+    return UserError(text if text.startswith((f"{name} ", f"{name}.")) else f"{name}: {text}")
+
+
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UserError:
     """The error for an unknown name, with the closest known one."""
     names = list(allowed)

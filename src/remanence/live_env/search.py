@@ -15,7 +15,7 @@ import polars as pl
 from remanence.agents.base import AgentConfig
 from remanence.agents.shares import with_fields
 from remanence.core.describe import to_json, typed
-from remanence.core.errors import UserError, unknown
+from remanence.core.errors import UserError, of_agent, unknown
 from remanence.live_env.arguments import named_configs
 from remanence.live_env.plan import AgentSpec
 from remanence.runs.jobs import settings
@@ -63,7 +63,7 @@ class Searched:
             for contender in found.values():
                 settings(contender)
         except UserError as error:
-            raise UserError(f"{self.name}: {error}") from None
+            raise of_agent(self.name, error) from None
         return found
 
     def chosen(self, row: Mapping[str, Any]) -> AgentConfig:
@@ -86,7 +86,7 @@ class Searched:
         try:
             return with_fields(self.config, **{one: self.others[one][label] for one, label in labels.items()})
         except UserError as error:
-            raise UserError(f"{self.name}: {error}") from None
+            raise of_agent(self.name, error) from None
 
     def _number(self, name: str, value: float) -> float:
         """The value that was asked for, which a table holds as a float."""

@@ -98,7 +98,7 @@ def live_sweep(
         raise UserError(f"the objective of a sweep is {' or '.join(OBJECTIVES)}; got {metric!r:.40}")
     reporting = seed_list(seeds)
     tuning = _tuning(tuning_seeds, reporting)
-    options = execution_of(out, jobs, on, execution)
+    options = execution_of(out, jobs, on, execution, live_sweep)
     watch = Watch(callback, loggers_of(log, out is not None))
     searched = searched_agents(agents, isinstance(stream, Switches) and stream.boundaries_known)
     contenders = {name: one for agent in searched for name, one in agent.contenders().items()}

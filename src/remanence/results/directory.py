@@ -68,11 +68,11 @@ class Directory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from error
-        except ValueError as error:  # a character that no name can have
+            raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from None
+        except ValueError:  # a character that no name can have
             raise UserError(
                 f"cannot write to '{self.path}': no file can have this name; choose another --out"
-            ) from error
+            ) from None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise UserError(f"cannot write to '{self.path}': permission denied or read-only; choose another --out")
 

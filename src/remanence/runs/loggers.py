@@ -185,5 +185,5 @@ def _imported(module: str, package: str) -> Any:
 
     try:
         return importlib.import_module(module)
-    except ImportError as error:
-        raise UserError(f"this log needs {module}: pip install {package}") from error
+    except ImportError:
+        raise UserError(f"this log needs {module}: pip install {package}") from None

@@ -224,7 +224,7 @@ def _learners(
             raise UserError(
                 f"{name} was started with the native learner, and {error.why_not}: "
                 "--learner xla goes on without it, and its results then differ in the last digits"
-            ) from error
+            ) from None
         chosen[name] = before[name]
     return {**before, **chosen}
 

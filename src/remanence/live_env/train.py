@@ -179,5 +179,5 @@ def warn_of(results: LiveResults, stacklevel: int = 4) -> None:
         sound = lanes.filter(~pl.col("diverged"))["lane"].to_list()
         ratios = results.curves.filter(pl.col("lane").is_in(sound) & (pl.col("metric") == "value_ratio"))
         at_the_end = ratios.sort("window").group_by("lane").last()["value"].to_list()
-        if warning := impossible_values(name, at_the_end):
+        if warning := impossible_values(name, at_the_end, results.description["contenders"][name].get("config", {})):
             warnings.warn(warning, stacklevel=stacklevel)

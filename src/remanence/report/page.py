@@ -182,7 +182,8 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     rows = []
     for name, summary in summarise(results).items():
         hypers = html.escape(", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items()))
-        diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
+        counts = results.left_out(name).items()
+        diverged = "".join(f" <span class=bad>{count} seeds: {why}</span>" for why, count in counts)
         cells = "".join(_summary_cells(results, name, metric, summary["metrics"][metric]) for metric in metrics)
         rows.append(f"<tr><td>{html.escape(name)}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return _table(

@@ -45,8 +45,8 @@ def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
     for name, values in summarise(results).items():
         hypers = _hypers(values["hypers"])
         agent = escape(name)
-        if values["diverged"]:
-            agent += f" [red]({len(values['diverged'])} diverged)[/red]"
+        if why := ", ".join(f"{count} {one}" for one, count in results.left_out(name).items()):
+            agent += f" [red]({why})[/red]"
         table.add_row(agent, hypers, *(_auc(values["metrics"][metric]) for metric in metrics))
     return table
 

@@ -20,6 +20,7 @@ from remanence.results.manifest import DamageError, read_checked
 
 TABLES = ("lanes", "curves", "maps")
 COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
+DIVERGED, FAILED = "diverged", "environment failed"  # why a seed is in no average
 POLICIES = "policies"  # subdirectory of a run
 OWN = "own"  # the experiment of runs of `remanence.live`
 CHOICE = "choice"  # in a description: by which metric a sweep chose its settings, and which
@@ -151,6 +152,17 @@ class Results:
     def diverged(self, contender: str) -> list[int]:
         """Seeds with infinite or NaN values: left out of every average, and listed beside it."""
         return self._lanes_of(contender).filter(pl.col("diverged"))["seed"].to_list()
+
+    def failed(self, contender: str) -> list[int]:
+        """Those of the diverged seeds in which the environment failed, not the agent."""
+        lanes = self._lanes_of(contender)
+        return lanes.filter(pl.col("failed") != "")["seed"].to_list() if "failed" in lanes.columns else []
+
+    def left_out(self, contender: str) -> dict[str, int]:
+        """How many seeds are in no average, and why; empty if all are."""
+        failed = len(self.failed(contender))
+        counts = {DIVERGED: len(self.diverged(contender)) - failed, FAILED: failed}
+        return {why: count for why, count in counts.items() if count}
 
     def sound_seeds(self, contender: str) -> list[int]:
         return self._lanes_of(contender).filter(~pl.col("diverged"))["seed"].to_list()

@@ -60,8 +60,12 @@ def summary_table(results: Results, metrics: Sequence[str] = (), last: float = 1
         for metric in metrics
     ]
     share = "" if last == 1.0 else f"the last {100 * last:g} % of "
+    failed = sum(len(results.failed(name)) for name in results.contenders)
+    of_them = f" In {failed} of them the environment failed." if failed else ""
     return table(
-        rows, "metric", f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out."
+        rows,
+        "metric",
+        f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out.{of_them}",
     )
 
 

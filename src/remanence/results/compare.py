@@ -66,10 +66,11 @@ class Comparison:
 
     @property
     def _left_out(self) -> str:
-        found = {DIVERGED: self.left_out - self.failed, FAILED: self.failed}
-        counts = {why: count for why, count in found.items() if count}
-        told = next(iter(counts)) if len(counts) == 1 else ", ".join(f"{count} {why}" for why, count in counts.items())
-        return f"{self.left_out} seed{'s' if self.left_out > 1 else ''} left out: {told}"
+        counts = {DIVERGED: self.left_out - self.failed, FAILED: self.failed}
+        why = [f"{count} {one}" for one, count in counts.items() if count]
+        if len(why) == 1:
+            why = [one for one, count in counts.items() if count]
+        return f"{self.left_out} seed{'s' if self.left_out > 1 else ''} left out: {', '.join(why)}"
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(str(self))}</p>"

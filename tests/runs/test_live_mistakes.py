@@ -142,6 +142,7 @@ class Shaped(Script):
         ),
         (("DQN", Script, 0), "at least 1; got 0"),
         (("DQN", Script, 10.5), "a stream is a number of steps"),
+        (("DQN", Script, 1e4), "the number of steps is an integer: 10_000; got 10000.0"),
         (("DQN", Script, True), "a stream is a number of steps"),
         (("DQN", Script, 2**40), "at most 2,147,483,647 steps; this one has 1,099,511,627,776"),
         (("DQN", lambda: Shaped((0,)), 10), r"at least one number; those of Box.* have none \(shape \(0,\)\)"),
@@ -220,6 +221,10 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.DQN(penalty=3), "penalty must be a function or None; got 3"),  # type: ignore[arg-type]
         (lambda: remanence.Q(features=1), "features must be FeatureConfig; got 1"),  # type: ignore[arg-type]
         (lambda: quiet("DQN", Script, 10, discount=1.5), "between 0 and 1"),
+        (lambda: quiet("DQN", Script, 10, out=42), "out is the directory of the run, a text or a Path; got 42"),
+        (lambda: quiet("DQN", Script, 10, log=object()), "a log is one of csv, .* got <object"),
+        (lambda: quiet("DQN", Script, 10, log=None), "a log is one of csv, .* got None"),
+        (lambda: quiet("DQN", Script, 10, callback=3), "callback is a function that takes each closed window; got 3"),
     ],
 )
 def test_numbers_that_can_only_be_a_mistake(make: Callable, says: str) -> None:

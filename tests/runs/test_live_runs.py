@@ -233,6 +233,14 @@ def test_show_report_and_check_read_it_without_the_environment(
 ) -> None:
     found = run(tmp_path, agents={"Q": Q, "Random": "Random"})
     monkeypatch.setattr(Walk, "__init__", lambda *_: pytest.fail("the environment was made"))
+    other = run(tmp_path, agents={"R": "Random"}, seeds=[7])
+    os.utime(found.path / "description.json")
+    assert main(["show", str(tmp_path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert str(found.path) in shown.split("other runs here:")[0]
+    assert f"R; 1 seed: {other.path}".replace(" ", "") in shown.split("other runs here:")[1].replace(" ", "")
+    assert main(["show", str(found.path)]) == 0
+    assert "other runs" not in capsys.readouterr().out
     for what in (found.path, tmp_path):
         assert main(["show", str(what)]) == 0
         shown = capsys.readouterr().out

@@ -20,6 +20,7 @@ import remanence
 from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.live_env import LiveResults
+from remanence.report import serve as serve_module
 from remanence.report.serve import POLICY, server
 from remanence.runs import progress
 from remanence.runs.loggers import CSV, MLflow, WeightsAndBiases
@@ -287,6 +288,25 @@ def test_the_page_follows_a_run_that_is_under_way(tmp_path: Path, address: str) 
     page, _ = fetched(address)
     assert "2 lives done, finished" in page
     assert "<th>running" not in page
+
+
+def test_the_page_waits_for_the_first_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def look(listening: Any) -> None:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        seen.append(fetched(f"http://127.0.0.1:{listening.server_port}/")[0])
+
+    usual = serve_module.server
+    monkeypatch.setattr(serve_module, "serve", lambda out, port, _: look(usual(out, port)))
+    assert main(["serve", str(tmp_path / "later"), "--port", "0"]) == 0
+    assert "the page waits for the first run" in " ".join(capsys.readouterr().err.split())
+    assert "no run yet" in seen[0]
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="is not a directory"):
+        server(tmp_path / "file", 0)
 
 
 def test_the_page_is_for_this_machine_only(tmp_path: Path, address: str) -> None:

@@ -131,6 +131,8 @@ def check_agents(plan: Plan, lanes: int | None) -> None:
 def _schedule(stream: Any, names: list[str]) -> tuple[Schedule, Any]:
     if is_int(stream):
         stream = Stationary(int(stream))
+    if isinstance(stream, float) and stream.is_integer():
+        raise UserError(f"the number of steps is an integer: {int(stream):_}; got {stream!r}")
     if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     schedule = stream.schedule(names)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -97,6 +98,8 @@ def execution_of(
     out: Any, jobs: int, on: str, others: Mapping[str, Any], function: Callable[..., Any] = live
 ) -> Execution:
     """The options of execution, checked, and the cores of this process set. `function`: whose options they are."""
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise UserError(f"out is the directory of the run, a text or a Path; got {out!r:.60}")
     for name in others:
         if name not in Execution.__dataclass_fields__:
             raise _unknown_option(function, name)

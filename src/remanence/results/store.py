@@ -68,8 +68,7 @@ class Results:
     @property
     def environments(self) -> str:
         """The names of the environments; of an experiment, its own name."""
-        names = self.description.get("world", {}).get("environments", [self.experiment])
-        return ", ".join(dict.fromkeys(map(str, names)))
+        return environments_of(self.description)
 
     @property
     def contenders(self) -> list[str]:
@@ -213,6 +212,12 @@ class Results:
 
     def _lanes_of(self, contender: str) -> pl.DataFrame:
         return self.lanes.filter(pl.col("contender") == contender).sort("lane")
+
+
+def environments_of(description: dict[str, Any]) -> str:
+    """The names of the environments of a run; of an experiment, its own name."""
+    names = description.get("world", {}).get("environments", [description["experiment"]])
+    return ", ".join(dict.fromkeys(map(str, names)))
 
 
 def load(path: str | Path) -> Results:

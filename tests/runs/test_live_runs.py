@@ -228,11 +228,8 @@ def test_another_environment_is_another_run(tmp_path: Path) -> None:
     assert run(tmp_path, maker(0.5), stream=40).path == runs[1].path
 
 
-def test_show_report_and_check_read_it_without_the_environment(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_show_names_the_other_runs_of_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     found = run(tmp_path, agents={"Q": Q, "Random": "Random"})
-    monkeypatch.setattr(Walk, "__init__", lambda *_: pytest.fail("the environment was made"))
     other = run(tmp_path, agents={"R": "Random"}, seeds=[7])
     os.utime(found.path / "description.json")
     assert main(["show", str(tmp_path)]) == 0
@@ -241,6 +238,13 @@ def test_show_report_and_check_read_it_without_the_environment(
     assert f"R; 1 seed: {other.path}".replace(" ", "") in shown.split("other runs here:")[1].replace(" ", "")
     assert main(["show", str(found.path)]) == 0
     assert "other runs" not in capsys.readouterr().out
+
+
+def test_show_report_and_check_read_it_without_the_environment(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = run(tmp_path, agents={"Q": Q, "Random": "Random"})
+    monkeypatch.setattr(Walk, "__init__", lambda *_: pytest.fail("the environment was made"))
     for what in (found.path, tmp_path):
         assert main(["show", str(what)]) == 0
         shown = capsys.readouterr().out

@@ -10,6 +10,7 @@ episode has ended. So a record holds no NaN, except of lanes that were stopped.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 
@@ -224,21 +225,32 @@ def metric(name: str) -> Metric:
     return Metric(name, "", "", None, name.replace("_", " "))
 
 
-POSSIBLE = (
-    1.1  # `value_ratio` above this, in the second half of a life, is worth a warning: a network errs by a few per cent
-)
+POSSIBLE = 1.1  # `value_ratio` above this, late in a life, is worth a warning: a network errs by a few per cent
 
 
-def impossible_values(name: str, ratios: list[float]) -> str | None:
-    """A warning if values exceed what rewards allow. `ratios`: the largest `value_ratio` of each life."""
+def impossible_values(name: str, ratios: list[float], fields: Collection[str] = ()) -> str | None:
+    """A warning if values exceed what rewards allow, with what helps an agent of this kind.
+
+    Args:
+        ratios: the largest `value_ratio` of each life.
+        fields: the names of the fields of its configuration.
+    """
     worst = max(ratios, default=0.0)
     if not worst > POSSIBLE:
         return None
     many = sum(ratio > POSSIBLE for ratio in ratios)
     return (
         f"{name}: values exceed what rewards allow, in {many} of {len(ratios)} seeds: up to {worst:.2g} times the largest reward "
-        "/ (1 − γ). For a PT agent, absorb plus decay should be at most 1 (docs/agents/pt-dqn.md)"
+        f"/ (1 − γ): {_against_growth(fields)}"
     )
+
+
+def _against_growth(fields: Collection[str]) -> str:
+    if "consolidate_every" in fields:
+        return "absorb plus decay should be at most 1 (docs/agents/pt-dqn.md)"
+    if "target_every" in fields:
+        return "try a smaller step size, double=True or a larger target_every (docs/agents/dqn.md)"
+    return "try a smaller step size"
 
 
 def lower_is_better(name: str) -> bool:

@@ -125,9 +125,24 @@ class Shaped(Script):
         ((3, Script, 10), "an agent is a name"),
         ((["DQN", remanence.DQN], Script, 10), "an agent is a name"),
         ((["DQN", "DQN"], Script, 10), "two agents are called 'DQN'"),
-        (("Q", Script, 10), "use DQN or PT-DQN"),
+        (("Q", Script, 10), "^Q is tabular and needs Discrete observations.* use DQN or PT-DQN"),
+        (({"mine": "Q"}, Script, 10), "^mine: Q is tabular"),
+        (
+            ("DQN-reset", Script, 10),
+            r"^DQN-reset: this agent resets at .* has none: use Switches\(…, boundaries_known=True\), or",
+        ),
+        ((remanence.DQN(clear_replay=True), Script, 10), "empties its replay buffer at .*, or omit clear_replay$"),
+        (
+            ("DQN-reset", Script, remanence.Switches(set_parameter, [1, 2], every=10)),
+            "does not reveal them: give boundaries_known=True, or an agent without reset$",
+        ),
+        (
+            (remanence.PTDQN(consolidate_every=None), Script, 10),
+            "this agent consolidates at .*, or consolidate_every=n$",
+        ),
         (("DQN", Script, 0), "at least 1; got 0"),
         (("DQN", Script, 10.5), "a stream is a number of steps"),
+        (("DQN", Script, 1e4), "the number of steps is an integer: 10_000; got 10000.0"),
         (("DQN", Script, True), "a stream is a number of steps"),
         (("DQN", Script, 2**40), "at most 2,147,483,647 steps; this one has 1,099,511,627,776"),
         (("DQN", lambda: Shaped((0,)), 10), r"at least one number; those of Box.* have none \(shape \(0,\)\)"),
@@ -150,15 +165,17 @@ class Shaped(Script):
             ("DQN", Script, remanence.Drift(lambda env, value: env.no_such(value), 0, 1, steps=9)),
             "changing the environment to 1",
         ),
-        (("DQN-multihead", Script, 10), "several tasks"),
+        (("DQN-multihead", Script, 10), "^DQN-multihead has a head for each task.* several tasks"),
         ((remanence.DQN(replay=2 * 10**9), Script, 10), "give a smaller replay buffer"),
         ((remanence.DQN(replay=10), Script, 10), "fewer than a batch"),
         (((notebook(), Hypers(lr=-1.0)), Script, 10), "lr must be a finite number that is not negative"),
     ],
 )
 def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -> None:
-    with pytest.raises(UserError, match=says):
+    with pytest.raises(UserError, match=says) as caught:
         quiet(*arguments)
+    cause = caught.value.__cause__ or (None if caught.value.__suppress_context__ else caught.value.__context__)
+    assert not isinstance(cause, UserError), "one mistake, one traceback"
 
 
 @pytest.mark.parametrize(
@@ -204,6 +221,10 @@ def test_bad_input_is_told_before_anything_starts(arguments: tuple, says: str) -
         (lambda: remanence.DQN(penalty=3), "penalty must be a function or None; got 3"),  # type: ignore[arg-type]
         (lambda: remanence.Q(features=1), "features must be FeatureConfig; got 1"),  # type: ignore[arg-type]
         (lambda: quiet("DQN", Script, 10, discount=1.5), "between 0 and 1"),
+        (lambda: quiet("DQN", Script, 10, out=42), "out is the directory of the run, a text or a Path; got 42"),
+        (lambda: quiet("DQN", Script, 10, log=object()), "a log is one of csv, .* got <object"),
+        (lambda: quiet("DQN", Script, 10, log=None), "a log is one of csv, .* got None"),
+        (lambda: quiet("DQN", Script, 10, callback=3), "callback is a function that takes each closed window; got 3"),
     ],
 )
 def test_numbers_that_can_only_be_a_mistake(make: Callable, says: str) -> None:

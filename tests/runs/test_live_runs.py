@@ -268,6 +268,18 @@ def test_agents_with_another_loss_are_other_agents_and_their_policies_are_found(
     assert read.policy("DQN", agent=remanence.DQN(loss=absolute, **small)).values(3)["value"].tolist() == values[0]
 
 
+def test_show_names_the_other_runs_of_a_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(tmp_path, agents={"Q": Q, "Random": "Random"})
+    other = run(tmp_path, agents={"R": "Random"}, seeds=[7])
+    os.utime(found.path / "description.json")
+    assert main(["show", str(tmp_path)]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert str(found.path) in shown.split("other runs here:")[0]
+    assert f"R; 1 seed: {other.path}".replace(" ", "") in shown.split("other runs here:")[1].replace(" ", "")
+    assert main(["show", str(found.path)]) == 0
+    assert "other runs" not in capsys.readouterr().out
+
+
 def test_show_report_and_check_read_it_without_the_environment(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +302,10 @@ def test_options_are_checked_in_the_words_of_python(tmp_path: Path) -> None:
         ({"jobs": 2}, "give out="),
         ({"out": tmp_path, "jobs": 0}, "^jobs must be at least 1"),
         ({"out": tmp_path, "lanes": 3}, "unknown option of live 'lanes'"),
+        ({"gamma": 0.9}, "unknown option of live 'gamma': did you mean 'discount'"),
+        ({"seed": 1}, "unknown option of live 'seed': did you mean 'seeds'"),
+        ({"out": tmp_path, "windows": 1}, "unknown option of live 'windows': did you mean 'window'"),
+        ({"qqqq": 1}, "known: seeds, window, discount, .*lanes_per_group"),
         ({"out": tmp_path, "on": "moon"}, "unknown place to run 'moon'"),
         ({"log": "csv"}, "a log in files needs a directory"),
         ({"log": "cvs"}, "unknown log 'cvs': did you mean 'csv'"),

@@ -11,7 +11,8 @@ import remanence
 from remanence import Search
 from remanence.cli import main
 from remanence.core.errors import UserError
-from remanence.live_env import LiveSweep
+from remanence.live_env import LiveSweep, load_results
+from remanence.results.directory import hash_of
 from scripted import Corridor
 
 STEPS = 300
@@ -37,6 +38,9 @@ def test_the_best_setting_is_chosen_on_tuning_seeds_and_reported_on_others(
     assert found.settings == {"Q": {"lr": 0.5, "epsilon": 0.1}, "Random": {}}
     assert found.selection["Q"][0]["hypers"] == found.settings["Q"]
     assert 0.5 < found.selection["Q"][0]["wins"] <= 1.0
+    assert [one["hypers"]["lr"] for one in found.selection["Q"]] == [0.5, 0.0], "also the one that never wins"
+    assert found.results.compare("Q", "Random").metric == "reward_rate"
+    assert found.results.summary().rows()[0]["metric"] == "reward_rate"
     assert found.results.seeds == [0, 1]
     assert found.results.description["contenders"]["Q"]["config"]["lr"] == 0.5
     assert "Q: lr=0.5, epsilon=0.1; it wins 100% of the resampled tuning seeds" in repr(found)
@@ -50,7 +54,27 @@ def test_the_best_setting_is_chosen_on_tuning_seeds_and_reported_on_others(
     assert in_memory.results.curves.equals(rows)
     (run,) = (tmp_path / "sweep" / "own").iterdir()
     assert main(["show", str(run)]) == 0
-    assert "Q lr=0.5 epsilon=0.1" in capsys.readouterr().out
+    shown = capsys.readouterr().out.splitlines()
+    assert "reward_rate (AUC)" in shown[1]
+    assert shown[2].split()[:3] == ["Q", "lr=0.5", "epsilon=0.1"]
+    assert shown[2].split()[-1] == "chosen"
+    assert "chosen" not in shown[3]
+    assert main(["check", str(run)]) == 0
+    assert hash_of(load_results(run).description) == run.name, "the choice is not in the hash"
+    assert main(["report", str(run), "--to", str(tmp_path / "report")]) == 0
+    page = (tmp_path / "report" / "index.html").read_text()
+    assert page.index("<td>Q lr=0.5") < page.index("<td>chosen</td>") < page.index("<td>Q lr=0 ")
+
+
+def test_values_that_are_no_numbers() -> None:
+    found = sweep(Search("PT-Q", transient_half_life=[100, None], transient_lr=[0.0, 0.3]))
+    chosen = found.settings["PT-Q"]
+    assert chosen["transient_lr"] == 0.3
+    assert chosen["transient_half_life"] in (100, None)
+    assert sorted(found.table["transient_half_life"]) == ["100"] * 6 + ["None"] * 6
+    config = found.results.description["contenders"]["PT-Q"]["config"]
+    assert config["transient_half_life"] == chosen["transient_half_life"]
+    assert "PT-Q: transient_lr=0.3, transient_half_life=" in repr(found)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import EnvSpec, Hypers, Key, Transition
 from remanence.gym.policy import Policy
-from remanence.gym.spaces import Spaces
+from remanence.gym.spaces import DISCRETE, Spaces
 from remanence.live_env import LiveResults
 from scripted import Corridor, Script, notebook, quiet
 
@@ -254,6 +254,25 @@ def test_a_wrong_observation_is_told(lived: LiveResults) -> None:
         lived.policy("PT-DQN").values(np.zeros(5))
     with pytest.raises(UserError, match="act takes one observation"):
         lived.policy("PT-DQN").act(OBS)
+    with pytest.raises(UserError, match="an observation consists of numbers; got 'a'"):
+        lived.policy("PT-DQN").act("a")
+
+
+@pytest.mark.parametrize("wrong", [99, -1, 1.5, 3.5, float("nan"), "a", None])
+def test_a_table_knows_its_states_only(tables: LiveResults, wrong: Any) -> None:
+    with pytest.raises(UserError, match=r"a state is an integer from 3 to \d+; got|consists of numbers; got"):
+        tables.policy("Q").act(wrong)
+
+
+def test_observations_in_parts() -> None:
+    parts = ("a", Spaces(DISCRETE, (), (), "int32", 2, 3)), ("b", Spaces("vector", (2,), (2,), "float32", 2))
+    together = Spaces("vector", (), (5,), "float32", 2, parts=parts)
+    policy = Policy("DQN", remanence.DQN(), together, 1, ())
+    assert "observations of 2 parts, 2 actions" in repr(policy)
+    assert together.encode_many({"a": 1, "b": [0.5, 2.0]})[0].tolist() == [[0.0, 1.0, 0.0, 0.5, 2.0]]
+    for wrong in ("a", 3, {"a": 1}, {"a": "x", "b": [0.5, 2.0]}):
+        with pytest.raises(UserError, match="an observation has numbers in the parts a, b; got"):
+            together.encode_many(wrong)
 
 
 def _changed(content: bytes, **changes: Any) -> bytes:

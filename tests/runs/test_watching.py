@@ -20,6 +20,7 @@ import remanence
 from remanence.cli import main
 from remanence.core.errors import UserError
 from remanence.live_env import LiveResults
+from remanence.report import serve as serve_module
 from remanence.report.serve import POLICY, server
 from remanence.runs import progress
 from remanence.runs.loggers import CSV, MLflow, WeightsAndBiases
@@ -211,6 +212,46 @@ def test_the_time_left_does_not_count_compilation(clock: Clock, capsys: pytest.C
     assert capsys.readouterr().err == "DQN: 3000 of 3000 steps, 100 steps/s, return 99, done in 90 s\n"
 
 
+def test_the_time_left_waits_until_groups_advance(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
+    """They restore 100 steps at different times. Then 100 steps per second are done: 1900 of 3000 are left after 10 s."""
+    with progress.track(Console(stderr=True, width=200), "2 groups", 3000, "steps") as advance:
+        for _ in range(3):
+            clock.now += 6.0
+            advance(100, 0.0, waiting="restoring and compiling")
+        assert capsys.readouterr().err == "2 groups: 100 of 3000 steps, restoring and compiling\n"
+        advance(100, 0.0)
+        clock.now += 10.0
+        advance(1100, 100.0)
+        assert capsys.readouterr().err == "2 groups: 1100 of 3000 steps, 100 steps/s, about 19 s left\n"
+
+
+def test_the_speed_of_groups_is_known_once_each_has_advanced() -> None:
+    found = progress.UnderWay(at_once=2)
+    before, now = found.started - 100, found.started + 1
+    a, b, queued = Path("a"), Path("b"), Path("c")
+    assert found.rate(queued, {}) == 0
+    assert found.waiting(3) == "compiling"
+    assert found.rate(a, {"time": before, "done": 900, "steps_per_second": 50.0}) == 0, "of an earlier process"
+    assert found.waiting(3) == "restoring and compiling"
+    assert found.rate(a, {"time": now, "done": 500, "steps_per_second": 10.0}) == 10
+    found.rate(a, {"time": now, "done": 600, "steps_per_second": 10.0})
+    found.rate(b, {"time": now, "done": 20, "steps_per_second": 10.0})
+    assert found.waiting(3), "b has not advanced since it was first seen"
+    found.rate(b, {"time": now, "done": 30, "steps_per_second": 10.0})
+    assert not found.waiting(3)
+    assert not found.waiting(1)
+
+
+def test_an_error_in_a_callback_of_another_process_has_its_file_and_line(tmp_path: Path) -> None:
+    def broken(window: Window) -> None:
+        raise ValueError(f"no window {window.window}")
+
+    line = broken.__code__.co_firstlineno + 1
+    where = rf"callback failed: ValueError: no window 1 \(.*test_watching.py, line {line}, in broken\)"
+    with pytest.raises(UserError, match=where):
+        run(tmp_path, callback=broken, jobs=2, lanes_per_group=1)
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(3.21, "3.2 s"), (42.0, "42 s"), (1307.0, "22 min"), (90_000.0, "25.0 h")]
 )
@@ -249,11 +290,31 @@ def test_the_page_follows_a_run_that_is_under_way(tmp_path: Path, address: str) 
     assert "<th>running" not in page
 
 
+def test_the_page_waits_for_the_first_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def look(listening: Any) -> None:
+        threading.Thread(target=listening.serve_forever, daemon=True).start()
+        seen.append(fetched(f"http://127.0.0.1:{listening.server_port}/")[0])
+        listening.shutdown()
+        listening.server_close()
+
+    usual = serve_module.server
+    monkeypatch.setattr(serve_module, "serve", lambda out, port, _: look(usual(out, port)))
+    assert main(["serve", str(tmp_path / "later"), "--port", "0"]) == 0
+    assert "the page waits for the first run" in " ".join(capsys.readouterr().err.split())
+    assert "no run yet" in seen[0]
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="is not a directory"):
+        server(tmp_path / "file", 0)
+
+
 def test_the_page_is_for_this_machine_only(tmp_path: Path, address: str) -> None:
     for path, host, code in (("other", None, 404), ("", "evil.example", 403), ("../description.json", None, 404)):
         with pytest.raises(urllib.error.HTTPError) as refused:
             fetched(address + path, host)
         assert refused.value.code == code
-    assert main(["serve", str(tmp_path / "nowhere")]) == 2
     port = address.rpartition(":")[2].strip("/")
     assert main(["serve", str(tmp_path / "runs"), "--port", port]) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import math
 import re
 from pathlib import Path
@@ -109,6 +110,24 @@ def test_diverged_seeds_are_counted_and_left_out() -> None:
     assert not everything["value"].is_nan().any()
     assert "1 of 5 seeds diverged, not shown" in str(results.plot().to_dict())
     assert "1 of 5 seeds diverged" in results.plot(backend="matplotlib").axes[0].get_title(loc="left")
+
+
+def test_failed_environments_are_told_apart_from_divergence() -> None:
+    """Of A, seed 3 diverged and the environment of seed 4 failed."""
+    plain = run({"A": level(1, 2, 3, 4, 10), "B": level(0, 2, 1, 3, 6)}, diverged=(3, 4))
+    lanes = plain.lanes.with_columns(failed=pl.when(pl.col("lane") == 4).then(pl.lit("it broke")).otherwise(pl.lit("")))
+    results = dataclasses.replace(plain, lanes=lanes)
+    assert results.left_out("A") == {"diverged": 1, "environment failed": 1}
+    assert results.left_out("B") == {}
+    title = results.plot(backend="matplotlib").axes[0].get_title(loc="left")
+    assert "mean of 3 to 5 seeds" in title
+    assert "A: 1 of 5 seeds diverged, not shown" in title
+    assert "A: the environment failed in 1 of 5 seeds, not shown" in title
+    assert "2 seeds left out: 1 diverged, 1 environment failed" in str(results.compare("A", "B"))
+    assert "In 1 of them the environment failed." in str(results.summary())
+    only = dataclasses.replace(results, lanes=lanes.with_columns(diverged=pl.col("lane") == 4))
+    assert "1 seed left out: environment failed" in str(only.compare("A", "B"))
+    assert "diverged" not in only.plot(backend="matplotlib").axes[0].get_title(loc="left")
 
 
 def test_an_agent_of_which_every_seed_diverged() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import jax
@@ -11,12 +12,14 @@ import numpy as np
 import polars as pl
 import pytest
 
+import remanence
 from conftest import key_stub, transition
 from remanence.agents.base import AgentConfig, hypers_of
 from remanence.agents.behaviour import uniform
 from remanence.agents.configs import DQN, PTDQN, PTQ, PTTD, Q
 from remanence.agents.linear import linear, one_hot
 from remanence.agents.pt import pt_td
+from remanence.core.describe import to_json
 from remanence.core.errors import UserError
 from remanence.core.types import EnvSpec, Episodes, Hypers, Steps
 from remanence.engine import parts
@@ -127,6 +130,20 @@ def test_values_that_rewards_do_not_allow_are_worth_a_warning() -> None:
     assert "PT-DQN: values exceed what rewards allow, in 1 of 2 seeds: up to 2.5 times" in str(
         impossible_values("PT-DQN", [0.9, 2.5])
     )
+
+
+@pytest.mark.parametrize(
+    ("agent", "says"),
+    [
+        (remanence.PTDQN(), "absorb plus decay should be at most 1"),
+        (remanence.DQN(), "try a smaller step size, double=True or a larger target_every"),
+        (remanence.Q(), "try a smaller step size$"),
+    ],
+)
+def test_the_warning_has_a_hint_that_fits_the_agent(agent: Any, says: str) -> None:
+    """The fields come from a configuration, or from its description."""
+    for fields in (dir(agent), to_json(agent)):
+        assert re.search(says, str(impossible_values("A", [2.5], fields)))
 
 
 def test_a_plan_records_parts_only_if_asked() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import math
 import reprlib
 import sys
 import types
@@ -19,6 +20,7 @@ from remanence.agents.shares import AUTO
 from remanence.core.errors import UserError
 from remanence.core.types import MAX_COUNT, Episodes, Steps
 
+POSITIVE = ("max_grad_norm", "reward_clip", "reward_scale")
 Interval = int | Steps | Episodes | None  # a number of steps, or of episodes; None: known task boundaries
 
 
@@ -73,6 +75,10 @@ def _check(name: str, value: Any, hint: Any) -> None:
         raise UserError(f"scale must be positive; got scale={value}")
     elif name == "hidden" and any(units < 1 for units in value or ()):
         raise UserError(f"a layer needs at least one unit; got hidden={value}")
+    elif name in POSITIVE and value is not None and not 0 < value < math.inf:
+        raise UserError(f"{name} must be positive; got {value}")
+    elif float in (hint, *typing.get_args(hint)):
+        return  # a whole number here is no count
     elif isinstance(value, int | Steps | Episodes) and not isinstance(value, bool):
         _check_count(name, value if isinstance(value, int) else value.count)
 

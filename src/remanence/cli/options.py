@@ -37,7 +37,7 @@ def parse_grid(change: str, plan: Plan) -> tuple[str, str, tuple[float, ...]]:
     try:
         agent, name, texts = parse_change(change, plan)
         values = tuple(ast.literal_eval(value.strip()) for value in texts.split(",") if value.strip())
-        if not all(isinstance(value, int | float) for value in values):
+        if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
             raise ValueError
     except (ValueError, SyntaxError, UserError) as error:
         raise UserError(

@@ -21,4 +21,6 @@ class Serve:
         from remanence.report.serve import serve
         from remanence.runs.progress import messages
 
+        if not self.out.exists():
+            messages().print(f"there is no directory '{self.out}' yet: the page waits for the first run")
         serve(self.out, self.port, lambda address: messages().print(f"open {address} (Ctrl-C ends)"))

@@ -7,10 +7,17 @@ import difflib
 import errno
 import os
 import re
+import sysconfig
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+# Directories of code that is not the user's.
+_NOT_OF_THE_USER = (
+    *{sysconfig.get_path(one) for one in ("stdlib", "purelib", "platlib")},
+    str(Path(__file__).parents[1]),
+)
 # They could steer a terminal, or cannot be printed.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -103,6 +110,21 @@ def calling(what: str, function: Callable[..., Any], *arguments: Any, **options:
     except Exception as error:
         message = " ".join(str(error).split())
         raise UserError(f"{what} failed: {type(error).__name__}: {message:.300}") from error
+
+
+def with_place(error: UserError) -> UserError:
+    """An error of the user's code, with the file and the line: for processes whose tracebacks nobody sees."""
+    frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
+    of_user = [frame for frame in frames if not frame.filename.startswith(("<frozen", *_NOT_OF_THE_USER))]
+    if not of_user:
+        return error
+    return UserError(f"{error} ({of_user[-1].filename}, line {of_user[-1].lineno}, in {of_user[-1].name})")
+
+
+def of_agent(name: str, error: UserError) -> UserError:
+    """An error with the name of the agent that it is about, unless it begins with it."""
+    text = str(error)
+    return UserError(text if text.startswith((f"{name} ", f"{name}.")) else f"{name}: {text}")
 
 
 def unknown(kind: str, name: str, allowed: Iterable[str]) -> UserError:

@@ -182,7 +182,7 @@ class LifeConfig(NamedTuple):
         if self.agent.consolidate_every == AT_SWITCH and not (self.stream.boundaries_known or self.agent.task_aware):
             raise UserError(
                 "this agent needs to know task boundaries, but this stream does not reveal them: "
-                "give boundaries_known=True, or an agent that needs none (for PT agents, consolidate_every=n)"
+                "give boundaries_known=True, or an agent that needs none"
             )
         if self.consolidate_every is not None and self.consolidate_every.count < 1:
             raise UserError(

@@ -34,7 +34,9 @@ def _from_data(results: Results) -> Experiment:
         figures=_curves,
         claims=lambda _: [],
         expected="",
-        primary_metrics=tuple(aucs if swept else results.first_metrics(())),
+        primary_metrics=tuple(
+            sorted(aucs, key=lambda one: one != results.objective) if swept else results.first_metrics(())
+        ),
         sweep_of=swept,
     )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from remanence.core.errors import UserError, unknown
 from remanence.experiments import (
     appendix_sensitivity,
@@ -57,5 +59,14 @@ def get(name: str) -> Experiment:
         inside = [one for one in REGISTRY if one.startswith(f"{name.rstrip('/')}/")]
         if name.strip("/") and inside:
             raise UserError(f"'{name}' is the name of {len(inside)} experiments: choose one of {', '.join(inside)}")
+        if _is_path(name):
+            raise UserError(f"there is no directory '{name}', nor an experiment of that name")
         raise unknown("experiment", name, REGISTRY)
     return REGISTRY[name]
+
+
+def _is_path(name: str) -> bool:
+    """Whether a name can only be meant as a path: it begins like one, or with a directory that is there."""
+    first = Path(name).parts[:1]
+    begins = not any(one.startswith(f"{first[0]}/") for one in REGISTRY) if first else False
+    return name.startswith(("/", "./", "../", "~")) or ("/" in name and begins and Path(first[0]).is_dir())

@@ -142,7 +142,7 @@ def _step(env: Any, name: str, spaces: Spaces, action: int) -> bool:
     try:
         checked_reward(reward)
     except UserError as error:
-        raise UserError(f"step of {name} returned {error}") from error
+        raise UserError(f"step of {name} returned {error}") from None
     for what, value in (("terminated", terminated), ("truncated", truncated)):
         if not isinstance(value, bool | np.bool_):
             raise UserError(f"step of {name} must return {what} as True or False; it returned {value!r}")

@@ -53,7 +53,8 @@ class Policy:
         seed = f" (seed {self.about['seed']}{stopped})" if "seed" in self.about else ""
         weights = sum(np.size(leaf) for leaf in jax.tree.leaves(self.state))
         spaces, heads = self.spaces, f", {self.tasks} tasks" if self.tasks > 1 else ""
-        seen = f"observations {spaces.env_shape}" if spaces.env_shape else f"{spaces.states} states"
+        many = f"observations of {len(spaces.parts)} parts" if spaces.parts else f"observations {spaces.env_shape}"
+        seen = f"{spaces.states} states" if spaces.states else many
         return printable(f"<Policy {self.name}{seed}: {seen}, {spaces.actions} actions{heads}, {weights:,} weights>")
 
     @cached_property

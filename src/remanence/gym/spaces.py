@@ -61,13 +61,27 @@ class Spaces:
         """One observation or a batch, as [n, *shape], and whether it was a batch: of Dict or Tuple observations, a list."""
         if self.parts:
             many = isinstance(obs, list)
-            return np.stack([self.encode(one) for one in (obs if many else [obs])]), many
+            try:
+                return np.stack([self.encode(one) for one in (obs if many else [obs])]), many
+            except (TypeError, LookupError, ValueError):
+                names = ", ".join(str(key) for key, _ in self.parts)
+                raise UserError(f"an observation has numbers in the parts {names}; got {obs!r:.60}") from None
         array = np.asarray(obs)
+        self._check_numbers(array, obs)
         if array.shape == self.env_shape:
             return self._encoded(array)[None], False
         if array.shape[1:] != self.env_shape or array.ndim != len(self.env_shape) + 1:
             raise UserError(f"an observation has shape {self.env_shape}, a batch of them (n, …); got {array.shape}")
         return np.stack([self._encoded(one) for one in array]), True
+
+    def _check_numbers(self, array: np.ndarray, obs: Any) -> None:
+        """Raises for what no environment with these spaces returns."""
+        if array.dtype.kind not in "biuf":
+            raise UserError(f"an observation consists of numbers; got {obs!r:.60}")
+        if self.kind == DISCRETE:
+            last = self.first_state + self.states - 1
+            if not ((array >= self.first_state) & (array <= last) & (array == np.floor(array))).all():
+                raise UserError(f"a state is an integer from {self.first_state} to {last}; got {obs!r:.60}")
 
     def _as_vector(self, obs: Any) -> np.ndarray:
         """An observation as a part of a vector: states one-hot, uint8 images from 0 to 1."""

@@ -13,7 +13,7 @@ from remanence.agents.base import Agent, AgentConfig, check_hypers, hypers_of
 from remanence.agents.learners import choose_learner
 from remanence.core import backend
 from remanence.core.describe import to_json
-from remanence.core.errors import UserError
+from remanence.core.errors import UserError, of_agent
 from remanence.core.identity import of_env, of_function, of_value
 from remanence.core.types import MAX_COUNT, Hypers
 from remanence.engine.life import Probe, ProbeInput
@@ -118,7 +118,7 @@ def check_agents(plan: Plan, lanes: int | None) -> None:
             learner = choose_learner(config.build(plan.spec), name=name).learner
             driver = make_driver(plan, config, learner)
         except UserError as error:
-            raise UserError(f"{name}: {error}") from error
+            raise of_agent(name, error) from None
         needed = COPIES * (lanes or 1) * driver.bytes_per_lane(hypers)
         there = backend.device_memory(driver.mesh.devices.tolist())
         if needed > SHARE_OF_MEMORY * there:
@@ -131,6 +131,8 @@ def check_agents(plan: Plan, lanes: int | None) -> None:
 def _schedule(stream: Any, names: list[str]) -> tuple[Schedule, Any]:
     if is_int(stream):
         stream = Stationary(int(stream))
+    if isinstance(stream, float) and stream.is_integer():
+        raise UserError(f"the number of steps is an integer: {int(stream):_}; got {stream!r}")
     if not isinstance(stream, Stationary | Drift | Switches):
         raise UserError(f"a stream is a number of steps, a Drift or Switches; got {stream!r}")
     schedule = stream.schedule(names)

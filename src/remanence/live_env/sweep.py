@@ -11,18 +11,20 @@ import polars as pl
 
 from remanence.core.errors import Stopped, UserError
 from remanence.gym.factories import Adapter
-from remanence.live_env.arguments import is_int, named_configs, seed_list
-from remanence.live_env.plan import AgentSpec, Environment, LivePlan, StreamSpec, check_agents, live_plan
+from remanence.live_env.arguments import is_int, seed_list
+from remanence.live_env.plan import Environment, LivePlan, StreamSpec, check_agents, live_plan
 from remanence.live_env.results import LiveResults
+from remanence.live_env.search import by_agent, searched_agents, spoken
 from remanence.live_env.train import STOPPED, execution_of, in_python, run_live
 from remanence.results.directory import RunDirectory
+from remanence.results.store import CHOICE
 from remanence.runs.execution import HERE, Execution
 from remanence.runs.jobs import lanes_of_sweep, settings
 from remanence.runs.loggers import LogSpec, loggers_of
-from remanence.runs.plan import Contender, Plan
+from remanence.runs.plan import Contender
 from remanence.runs.progress import messages
 from remanence.runs.run import run_in_memory, run_missing
-from remanence.runs.sweep import best_settings, searched, win_shares, with_settings
+from remanence.runs.sweep import best_settings, searched_values, win_shares
 from remanence.runs.watching import Callback, Watch
 from remanence.streams import Switches
 
@@ -30,27 +32,14 @@ TUNING_FROM = 1000
 OBJECTIVES = ("return", "reward_rate")
 
 
-class Search:
-    """An agent, and values to search: `Search("DQN", lr=[1e-3, 1e-4], target_every=[100, 1000])` has four settings."""
-
-    def __init__(self, agent: AgentSpec, **values: Sequence[float]) -> None:
-        self.agent, self.values = agent, values
-        for name, some in values.items():
-            if isinstance(some, str | bytes) or not isinstance(some, Sequence) or not some:
-                raise UserError(f"give a list of values to search for {name}: {name}=[…]; got {some!r:.60}")
-
-    def __repr__(self) -> str:
-        return f"Search({self.agent!r}, {', '.join(f'{name}={some}' for name, some in self.values.items())})"
-
-
 @dataclass(frozen=True)
 class LiveSweep:
     """The outcome of a sweep."""
 
-    settings: Mapping[str, dict[str, float]]
+    settings: Mapping[str, dict[str, Any]]
     """the chosen values, by agent"""
     selection: Mapping[str, list[dict[str, Any]]]
-    """by agent: the settings that win when tuning seeds are resampled, and how often, the most frequent first"""
+    """by agent: every setting, and how often it wins when tuning seeds are resampled, the most frequent first"""
     table: pl.DataFrame
     """every setting and tuning seed: a row each, with areas under the curves"""
     results: LiveResults
@@ -60,9 +49,8 @@ class LiveSweep:
         lines = [f"<LiveSweep of {', '.join(self.settings)}: {len(self.table)} lives on tuning seeds>"]
         for name, chosen in self.settings.items():
             if chosen:
-                values = ", ".join(f"{field}={value:g}" for field, value in chosen.items())
                 share = next((one["wins"] for one in self.selection[name] if one["hypers"] == chosen), 0.0)
-                lines.append(f"  {name}: {values}; it wins {share:.0%} of the resampled tuning seeds")
+                lines.append(f"  {name}: {spoken(chosen)}; it wins {share:.0%} of the resampled tuning seeds")
         return "\n".join(lines)
 
 
@@ -110,44 +98,33 @@ def live_sweep(
         raise UserError(f"the objective of a sweep is {' or '.join(OBJECTIVES)}; got {metric!r:.40}")
     reporting = seed_list(seeds)
     tuning = _tuning(tuning_seeds, reporting)
-    options = execution_of(out, jobs, on, execution)
+    options = execution_of(out, jobs, on, execution, live_sweep)
     watch = Watch(callback, loggers_of(log, out is not None))
-    contenders, grids = _contenders(agents, isinstance(stream, Switches) and stream.boundaries_known)
+    searched = searched_agents(agents, isinstance(stream, Switches) and stream.boundaries_known)
+    contenders = {name: one for agent in searched for name, one in agent.contenders().items()}
     asked = live_plan(contenders, env, stream, reporting, window, discount, adapter, out is not None)
     if asked.parts > 1:
         raise UserError("a sweep needs a function that makes one environment, not a vector environment")
-    plan = asked.plan
-    for name, values in grids.items():
-        for field, some in values.items():
-            plan = plan.with_grid(name, field, tuple(some))
-    lives = max(len(settings(one)) for one in plan.contenders.values()) * len(tuning)
-    check_agents(plan, None if out else max(lives, len(reporting)))
-    table = _tune(replace(asked, plan=plan), tuning, out, options, progress)
-    chosen = _only_searched(best_settings(table, metric), plan)
-    shares = win_shares(table, metric)
-    selection = {
-        name: [{**one, "hypers": _fields(one["hypers"], plan, name)} for one in shares[name]] for name in shares
-    }
-    best = replace(asked, plan=with_settings(asked.plan, chosen))
-    return LiveSweep(chosen, selection, table, run_live(best, reporting, out, options, watch, progress))
-
-
-def _contenders(agents: Any, boundaries_known: bool) -> tuple[dict[str, Contender], dict[str, Mapping[str, Any]]]:
-    """Agents by name, and what is searched of each."""
-    if isinstance(agents, Mapping):
-        pairs = list(agents.items())
-    else:
-        pairs = [(None, one) for one in (agents if isinstance(agents, list) else [agents])]
-    contenders, grids = {}, {}
-    for label, one in pairs:
-        agent = one.agent if isinstance(one, Search) else one
-        for name, config in named_configs({label: agent} if label is not None else agent, boundaries_known).items():
-            if name in contenders:
-                raise UserError(f"two agents are called '{name}': give them different names, {{name: agent, …}}")
-            contenders[name], grids[name] = Contender(config), one.values if isinstance(one, Search) else {}
-    if not any(grids.values()):
-        raise UserError("nothing to search: give Search('DQN', lr=[1e-3, 1e-4]) instead of 'DQN'")
-    return contenders, grids
+    lives = max(len(settings(one)) for one in contenders.values()) * len(tuning)
+    check_agents(asked.plan, None if out else max(lives, len(reporting)))
+    sweep = None if out is None else RunDirectory(Path(out) / "sweep", _description(asked, tuning))
+    table = by_agent(_tune(asked, tuning, sweep, options, progress), searched)
+    best, shares = best_settings(table, metric), win_shares(table, metric, losers=True)
+    chosen = {one.name: Contender(one.chosen(best[one.name])) for one in searched}
+    if sweep is not None:
+        sweep.set_choice(metric, dict(one.variant(best[one.name]) for one in searched))
+    results = run_live(
+        replace(asked, plan=replace(asked.plan, contenders=chosen)), reporting, out, options, watch, progress
+    )
+    return LiveSweep(
+        {one.name: one.values(best[one.name]) for one in searched},
+        {
+            one.name: [{**share, "hypers": one.values(share["hypers"])} for share in shares[one.name]]
+            for one in searched
+        },
+        table,
+        replace(results, description={**results.description, CHOICE: {"metric": metric, "settings": {}}}),
+    )
 
 
 def _tuning(asked: int | Sequence[int] | None, reporting: Sequence[int]) -> list[int]:
@@ -158,27 +135,23 @@ def _tuning(asked: int | Sequence[int] | None, reporting: Sequence[int]) -> list
     return tuning
 
 
-def _tune(asked: LivePlan, tuning: list[int], out: Any, execution: Execution, progress: bool) -> pl.DataFrame:
+def _description(asked: LivePlan, tuning: list[int]) -> dict[str, Any]:
+    return {**asked.description(tuning), "sweep": searched_values(asked.plan)}
+
+
+def _tune(
+    asked: LivePlan, tuning: list[int], directory: RunDirectory | None, execution: Execution, progress: bool
+) -> pl.DataFrame:
     """Every setting on the tuning seeds."""
     console = messages()
     console.quiet = not progress
     programs = lanes_of_sweep(asked.plan, tuning)
     console.print(f"sweep: {sum(map(len, programs)) // len(tuning)} settings × {len(tuning)} tuning seeds")
-    if out is None:
+    if directory is None:
         return run_in_memory(asked.plan, programs, OBJECTIVES, console).tables()["lanes"]
-    description = {**asked.description(tuning), "sweep": searched(asked.plan)}
-    directory = RunDirectory(Path(out) / "sweep", description)
     try:
         return run_missing(directory, asked.plan, programs, OBJECTIVES, console, execution).lanes
     except Stopped:
         raise KeyboardInterrupt(STOPPED) from None
     except UserError as error:
         raise in_python(error) from error.__cause__
-
-
-def _only_searched(chosen: Mapping[str, dict[str, float]], plan: Plan) -> dict[str, dict[str, float]]:
-    return {name: _fields(values, plan, name) for name, values in chosen.items()}
-
-
-def _fields(values: Mapping[str, float], plan: Plan, name: str) -> dict[str, float]:
-    return {field: values[field] for field in plan.contenders[name].search}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
+import os
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,14 @@ from remanence.runs.run import run_in_memory, run_missing
 from remanence.runs.watching import Callback, Watch
 from remanence.streams import Switches
 
+MEANT = {
+    "gamma": "discount",
+    "n_seeds": "seeds",
+    "num_seeds": "seeds",
+    "n_jobs": "jobs",
+    "workers": "jobs",
+    "verbose": "progress",
+}
 STOPPED = "stopped; what was done is saved, and the same call resumes"
 
 
@@ -87,13 +97,17 @@ def live(
     return run_live(asked, asked.seeds, out, options, watch, progress)
 
 
-def execution_of(out: Any, jobs: int, on: str, others: Mapping[str, Any]) -> Execution:
-    """The options of execution, checked, and the cores of this process set."""
-    if out is None and (jobs != 1 or on != HERE or others.keys() - {"cores_per_group"}):
-        raise UserError("jobs, on and other options of execution need a directory for the run: give out=…")
+def execution_of(
+    out: Any, jobs: int, on: str, others: Mapping[str, Any], function: Callable[..., Any] = live
+) -> Execution:
+    """The options of execution, checked, and the cores of this process set. `function`: whose options they are."""
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise UserError(f"out is the directory of the run, a text or a Path; got {out!r:.60}")
     for name in others:
         if name not in Execution.__dataclass_fields__:
-            raise unknown("option of live", name, Execution.__dataclass_fields__)
+            raise _unknown_option(function, name)
+    if out is None and (jobs != 1 or on != HERE or others.keys() - {"cores_per_group"}):
+        raise UserError("jobs, on and other options of execution need a directory for the run: give out=…")
     with_path = {**others, **({"reuse": Path(others["reuse"])} if others.get("reuse") else {})}
     try:
         execution = Execution(jobs=jobs, on=on, **with_path)
@@ -105,6 +119,14 @@ def execution_of(out: Any, jobs: int, on: str, others: Mapping[str, Any]) -> Exe
         ) from None
     execution.prepare()
     return execution
+
+
+def _unknown_option(function: Callable[..., Any], name: str) -> UserError:
+    """The error for an option that `live` or `live_sweep` does not have, with the one that is meant."""
+    options = [one.name for one in inspect.signature(function).parameters.values() if one.kind is one.KEYWORD_ONLY]
+    if name in MEANT:
+        return UserError(f"unknown option of {function.__name__} '{name}': did you mean '{MEANT[name]}'?")
+    return unknown(f"option of {function.__name__}", name, [*options, *Execution.__dataclass_fields__])
 
 
 def run_live(
@@ -154,5 +176,6 @@ def warn_of(results: LiveResults, stacklevel: int = 4) -> None:
         if diverged:
             warnings.warn(divergence(name, diverged, len(lanes)), stacklevel=stacklevel)
         sound = lanes.filter(~pl.col("diverged"))["lane"].to_list()
-        if warning := impossible_values(name, value_ratios(results.curves, sound)):
+        fields = results.description["contenders"][name].get("config", {})
+        if warning := impossible_values(name, value_ratios(results.curves, sound), fields):
             warnings.warn(warning, stacklevel=stacklevel)

@@ -16,7 +16,7 @@ from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.published import Overlap, Published, overlaps, trailing_mean
 from remanence.results.statistics import UNBOUNDED
 from remanence.results.statistics import band as student_band
-from remanence.results.store import Results
+from remanence.results.store import DIVERGED, FAILED, Results
 
 # Okabe and Ito's colors, safe for color-blind readers, one per family of contenders.
 COLOURS = {
@@ -257,15 +257,25 @@ def continual_chart(results: Results, metric: str) -> alt.TopLevelMixin:
 
 def seeds_and_bands(results: Results, drawn: str = "intervals") -> str:
     """What points and bands of a figure are."""
-    seeds = len(results.seeds)
-    return f"mean of {seeds} seeds, 90 % {drawn} (Student's t)" if seeds > 1 else f"one seed, no {drawn}"
+    is_sweep, names = "sweep" in results.description, results.contenders
+    counts = [len(results.seeds)] if is_sweep or not names else [len(results.sound_seeds(name)) for name in names]
+    fewest, most = min(counts), max(counts)
+    if most <= 1:
+        return f"one seed, no {drawn}"
+    return f"mean of {most if fewest == most else f'{fewest} to {most}'} seeds, 90 % {drawn} (Student's t)"
 
 
 def left_out(results: Results) -> list[str]:
-    """A line for each contender with diverged seeds, which are not in the averages."""
-    counts = {name: len(results.diverged(name)) for name in results.contenders}
+    """A line for each contender with seeds that diverged, or whose environment failed: they are not in the averages."""
+    seeds = len(results.seeds)
+    says = {
+        DIVERGED: f"{{count}} of {seeds} seeds diverged, not shown",
+        FAILED: f"the environment failed in {{count}} of {seeds} seeds, not shown",
+    }
     return [
-        f"{name}: {count} of {len(results.seeds)} seeds diverged, not shown" for name, count in counts.items() if count
+        f"{name}: {says[why].format(count=count)}"
+        for name in results.contenders
+        for why, count in results.left_out(name).items()
     ]
 
 

@@ -25,7 +25,7 @@ from remanence.results.gains import Gain
 from remanence.results.observations import Observation
 from remanence.results.published import Agreement
 from remanence.results.store import Results
-from remanence.results.summary import at_switches, summarise
+from remanence.results.summary import at_switches, ranked_settings, summarise
 
 STATIC = ("svg", "png", "pdf")
 SECONDS_TO_WRITE = 3600.0  # another process may be writing the same report
@@ -175,13 +175,15 @@ def _section(section: Section, anchor: str, pictures: list[str]) -> str:
 def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
     metrics = results.first_metrics(primary_metrics)
     if not metrics:
-        return ""
+        objective = results.objective
+        return _settings_table(results, objective) if objective and objective in primary_metrics else ""
     head = "".join(f"<th colspan=3{_meaning(metric)}>{_with_unit(metric)}</th>" for metric in metrics)
     subhead = "<th>AUC, mean ±</th><th>after a switch</th><th>end of a task</th>" * len(metrics)
     rows = []
     for name, summary in summarise(results).items():
         hypers = html.escape(", ".join(f"{key} {value:g}" for key, value in summary["hypers"].items()))
-        diverged = f" <span class=bad>{len(summary['diverged'])} seeds diverged</span>" if summary["diverged"] else ""
+        counts = results.left_out(name).items()
+        diverged = "".join(f" <span class=bad>{count} seeds: {why}</span>" for why, count in counts)
         cells = "".join(_summary_cells(results, name, metric, summary["metrics"][metric]) for metric in metrics)
         rows.append(f"<tr><td>{html.escape(name)}{diverged}</td><td>{hypers}</td>{cells}</tr>")
     return _table(
@@ -191,6 +193,18 @@ def _summary_table(results: Results, primary_metrics: Sequence[str]) -> str:
         f"{PLUS_MINUS} “After a switch”: mean of the first {results.unit} after a switch to another task. "
         f"“End of a task”: mean of the last {results.unit} of every segment.",
     )
+
+
+def _settings_table(results: Results, metric: str) -> str:
+    """Every setting of a sweep of `live`."""
+    rows = [
+        f"<tr><td>{html.escape(label)}</td><td>{with_margin(of_summary(values['metrics'][metric]), 4)}</td>"
+        f"<td>{len(values['diverged']) or ''}</td><td>{'chosen' if values['chosen'] else ''}</td></tr>"
+        for settings in ranked_settings(results, metric).values()
+        for label, values in settings
+    ]
+    head = f"<tr><th>setting</th><th{_meaning(metric)}>{_with_unit(metric)}, AUC</th><th>diverged</th><th></th></tr>"
+    return _table("", head, rows, PLUS_MINUS)
 
 
 def _table(kind: str, head: str, rows: Iterable[str], remark: str) -> str:

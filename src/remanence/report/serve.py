@@ -44,8 +44,8 @@ def serve(out: Path, port: int, ready: Callable[[str], None]) -> None:
 
 def server(out: Path, port: int) -> ThreadingHTTPServer:
     """Listens already; the caller serves."""
-    if not out.is_dir():
-        raise UserError(f"there is no directory '{out}'")
+    if out.exists() and not out.is_dir():
+        raise UserError(f"'{out}' is not a directory")
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

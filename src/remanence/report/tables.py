@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from remanence.core.describe import typed
-from remanence.metrics import lower_is_better
 from remanence.report.numbers import ABOUT_GAINS, PLUS_MINUS, of_summary, with_margin
 from remanence.results.claims import NOT_REPRODUCED, REPRODUCED, Claim
 from remanence.results.continual import of_run
@@ -22,8 +21,9 @@ from remanence.results.gains import Gain
 from remanence.results.observations import Observation
 from remanence.results.published import Agreement
 from remanence.results.store import Results
-from remanence.results.summary import settings_of, summarise, summarise_sweep
+from remanence.results.summary import ranked_settings, summarise
 
+SETTINGS_SHOWN = 3  # of each agent of a sweep
 BLOCKS, SPARKS = "▁▂▃▄▅▆▇█", 24
 COLOUR = {REPRODUCED: "green", NOT_REPRODUCED: "red"}
 
@@ -45,8 +45,8 @@ def summary_table(results: Results, primary_metrics: Sequence[str]) -> Table:
     for name, values in summarise(results).items():
         hypers = _hypers(values["hypers"])
         agent = escape(name)
-        if values["diverged"]:
-            agent += f" [red]({len(values['diverged'])} diverged)[/red]"
+        if why := ", ".join(f"{count} {one}" for one, count in results.left_out(name).items()):
+            agent += f" [red]({why})[/red]"
         table.add_row(agent, hypers, *(_auc(values["metrics"][metric]) for metric in metrics))
     return table
 
@@ -66,21 +66,21 @@ def continual_table(results: Results, metric: str) -> Table:
 def sweep_table(
     results: Results, primary_metrics: Sequence[str], paper_values: Mapping[tuple[str, tuple[float, ...]], float]
 ) -> Table:
-    """The best three settings of each contender of a sweep, with their mean AUC and the paper's value."""
+    """The best three settings of each contender of a sweep, with their mean AUC, and the paper's value or which one was chosen."""
     metric = primary_metrics[0]
     columns = ("setting", escape(f"{metric} (AUC)"), "in the paper" if paper_values else "")
     table = Table(*columns, box=None, header_style="bold", caption=PLUS_MINUS, caption_justify="left")
-    summary = summarise_sweep(results)
-    for name, settings in settings_of(results):
-        settings_of_name = [(label, values) for label, values in summary.items() if label.startswith(f"{name} ")]
-        ranked = sorted(settings_of_name, key=lambda item: _rank(item[1]["metrics"][metric], metric))
-        for label, values in ranked[:3]:
+    for name, settings in ranked_settings(results, metric).items():
+        for label, values in settings[:SETTINGS_SHOWN]:
             paper_value = paper_values.get((name, tuple(values["hypers"].values())))
+            diverged = f" [red]({len(values['diverged'])} diverged)[/red]" if values["diverged"] else ""
             table.add_row(
-                escape(label), _auc(values["metrics"][metric]), "" if paper_value is None else f"{paper_value:g}"
+                escape(label) + diverged,
+                _auc(values["metrics"][metric]),
+                ("chosen" if values["chosen"] else "") if paper_value is None else f"{paper_value:g}",
             )
-        if len(settings) > 3:
-            table.add_row(escape(f"… {len(settings) - 3} more settings of {name}"), "", "")
+        if len(settings) > SETTINGS_SHOWN:
+            table.add_row(escape(f"… {len(settings) - SETTINGS_SHOWN} more settings of {name}"), "", "")
     return table
 
 
@@ -186,9 +186,3 @@ def _auc(values: dict) -> str:
 
 def _hypers(hypers: Mapping[str, float]) -> str:
     return escape(", ".join(f"{key} {value:g}" for key, value in hypers.items()))
-
-
-def _rank(values: dict, metric: str) -> float:
-    if values["auc_mean"] is None:
-        return float("inf")
-    return values["auc_mean"] if lower_is_better(metric) else -values["auc_mean"]

@@ -13,7 +13,7 @@ from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
 from remanence.results.claims import ALPHA, MIN_SEEDS, TOO_FEW, UNDECIDED, paired
 from remanence.results.statistics import Estimate, relative_difference, share_below, student_interval, student_p
-from remanence.results.store import Results
+from remanence.results.store import DIVERGED, FAILED, Results
 from remanence.results.summary import per_seed
 
 BETTER, WORSE, HIGHER, LOWER = "better", "worse", "higher", "lower"
@@ -29,7 +29,7 @@ class Comparison:
     n: int
     """seeds in which neither diverged"""
     left_out: int
-    """seeds in which one of them diverged"""
+    """seeds in which one of them diverged, or its environment failed"""
     mean_a: float
     mean_b: float
     difference: float
@@ -47,6 +47,8 @@ class Comparison:
     """the share of seeds in which a is better than b; ties count half"""
     verdict: str
     """of a: better, worse (higher, lower for a metric without a direction), undecided, or too few seeds to judge"""
+    failed: int = 0
+    """those of the seeds left out in which an environment failed"""
 
     def __str__(self) -> str:
         interval = "" if self.low is None else f" [{self.low:.4g}, {self.high:.4g}]"
@@ -57,10 +59,18 @@ class Comparison:
             *([] if self.effect_size is None else [f"effect size {self.effect_size:+.2f}"]),
             f"probability of improvement {self.improvement:.2f}",
             *([] if self.p is None else [f"p = {self.p:.3f}" if self.p >= 0.001 else "p < 0.001"]),
-            f"n = {self.n}" + (f" ({self.left_out} seeds left out: diverged)" if self.left_out else ""),
+            f"n = {self.n}" + (f" ({self._left_out})" if self.left_out else ""),
         ]
         judged = f"{self.a} is {self.verdict}" if self.verdict in (BETTER, WORSE, HIGHER, LOWER) else self.verdict
         return f"{judged}: {', '.join(numbers)}"
+
+    @property
+    def _left_out(self) -> str:
+        counts = {DIVERGED: self.left_out - self.failed, FAILED: self.failed}
+        why = [f"{count} {one}" for one, count in counts.items() if count]
+        if len(why) == 1:
+            why = [one for one, count in counts.items() if count]
+        return f"{self.left_out} seed{'s' if self.left_out > 1 else ''} left out: {', '.join(why)}"
 
     def _repr_html_(self) -> str:
         return f"<p>{html.escape(str(self))}</p>"
@@ -84,7 +94,7 @@ def compare(results: Results, a: str, b: str, metric: str, last: float = 1.0) ->
         )
     one, other = paired(results, a, b, {name: per_seed(results, name, metric, last) for name in (a, b)})
     if not one.size:
-        raise UserError(f"there is no seed in which neither {a} nor {b} diverged: nothing can be compared")
+        raise UserError(f"there is no seed in which neither {a} nor {b} diverged or failed: nothing can be compared")
     sample = one - other
     lower = lower_is_better(metric)
     interval, p = student_interval(sample), student_p(sample)
@@ -104,6 +114,7 @@ def compare(results: Results, a: str, b: str, metric: str, last: float = 1.0) ->
         effect_size=_effect_size(sample),
         improvement=share_below(one, other) if lower else share_below(other, one),
         verdict=_verdict(interval, p, len(sample), metric),
+        failed=len({*results.failed(a), *results.failed(b)}),
     )
 
 

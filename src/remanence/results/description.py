@@ -122,6 +122,10 @@ def _learner(value: Any) -> bool:
     return isinstance(value, dict) and _text(value.get("learner")) and isinstance(value.get("why"), str)
 
 
+def _choice(value: Any) -> bool:
+    return isinstance(value, dict) and _text(value.get("metric")) and _dict_of(_dict_of(_number))(value.get("settings"))
+
+
 def _segment_length(value: Any) -> bool:
     return isinstance(value, dict) and len(value) == 1 and all(map(_count, value.values()))
 
@@ -147,5 +151,6 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "versions.remanence": _text,
     "learners": _optional(_dict_of(_learner)),
     "sweep": _optional(_dict_of(_dict_of(_list_of(_number)))),
+    "choice": _optional(_choice),
     "format": _optional(_count),
 }

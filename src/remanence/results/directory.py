@@ -45,14 +45,14 @@ from remanence.results.description import DESCRIPTION, FORMAT
 from remanence.results.log import LOG, read_log
 from remanence.results.manifest import DamageError, announce, seal
 from remanence.results.stopped import STOPPED_AFTER
-from remanence.results.store import POLICIES, TABLES, Results, load, read_table
+from remanence.results.store import CHOICE, POLICIES, TABLES, Results, load, read_table
 
 # Files whose checksum is recorded from the start.
 RECORDED = (DESCRIPTION, *(f"{name}.parquet" for name in TABLES))
 # The highest level of zstd, and one group of rows: this makes the curves of Figure 4 a fifth smaller.
 SMALLEST: dict[str, Any] = {"compression_level": 22, "row_group_size": 2**30, "data_page_size": 2**26}
 # Parts of a description that do not make it another run.
-NOT_HASHED = ("versions", "learners", "format")
+NOT_HASHED = ("versions", "learners", "format", CHOICE)
 SET_APART = "set_apart"
 # Columns of `lanes` that all runs have; hyperparameters and AUCs are between them.
 FIRST = ("lane", "contender", "seed")
@@ -71,11 +71,11 @@ class Directory:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from error
-        except ValueError as error:  # a character that no name can have
+            raise UserError(f"cannot write to '{self.path}': {error.strerror}; choose another --out") from None
+        except ValueError:  # a character that no name can have
             raise UserError(
                 f"cannot write to '{self.path}': no file can have this name; choose another --out"
-            ) from error
+            ) from None
         if not os.access(self.path, os.W_OK | os.X_OK):
             raise UserError(f"cannot write to '{self.path}': permission denied or read-only; choose another --out")
 
@@ -298,6 +298,15 @@ class RunDirectory(Directory):
         description = read_json(self.path / DESCRIPTION) or self.description
         self.replace(DESCRIPTION, {**description, "learners": learners}, lasting=True)
         self.log("learners", learners=learners, before=before)
+
+    def set_choice(self, metric: str, settings: Mapping[str, Mapping[str, float]]) -> None:
+        """Records in the description of a sweep its objective, and the settings that were chosen by it; not part of the hash."""
+        choice = {"metric": metric, "settings": {name: dict(values) for name, values in settings.items()}}
+        description = read_json(self.path / DESCRIPTION) or self.description
+        if description.get(CHOICE) != choice:
+            with disk_errors(self.path), self.writing():
+                self.replace(DESCRIPTION, {**description, CHOICE: choice}, lasting=True)
+                self.seal()
 
     def tidy(self) -> None:
         """Removes files that a finished run no longer needs."""

@@ -21,8 +21,10 @@ from remanence.results.stopped import STOPPED_AFTER, stopped_remark
 
 TABLES = ("lanes", "curves", "maps")
 COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane", "window", "metric", "value"}}
+DIVERGED, FAILED = "diverged", "environment failed"  # why a seed is in no average
 POLICIES = "policies"  # subdirectory of a run
 OWN = "own"  # the experiment of runs of `remanence.live`
+CHOICE = "choice"  # in a description: by which metric a sweep chose its settings, and which
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
 
@@ -69,8 +71,7 @@ class Results:
     @property
     def environments(self) -> str:
         """The names of the environments; of an experiment, its own name."""
-        names = self.description.get("world", {}).get("environments", [self.experiment])
-        return ", ".join(dict.fromkeys(map(str, names)))
+        return environments_of(self.description)
 
     @property
     def contenders(self) -> list[str]:
@@ -91,10 +92,16 @@ class Results:
     def metrics(self) -> list[str]:
         return self.curves["metric"].unique(maintain_order=True).to_list() if len(self.curves) else []
 
+    @property
+    def objective(self) -> str | None:
+        """The metric by which a sweep chose settings; None if the run is no part of a sweep, or it is not recorded."""
+        return self.description.get(CHOICE, {}).get("metric")
+
     def first_metrics(self, primary_metrics: Sequence[str]) -> list[str]:
-        """The metrics to show first: the primary ones that were measured, else all."""
+        """The metrics to show first: the primary ones that were measured, else all, a sweep's objective before others."""
         asked = [metric for metric in primary_metrics if metric in self.metrics]
-        return asked or [metric for metric in self.metrics if not metric_of(metric).about_parts]
+        others = [metric for metric in self.metrics if not metric_of(metric).about_parts]
+        return asked or sorted(others, key=lambda metric: metric != self.objective)
 
     @property
     def segment_length(self) -> int:
@@ -148,6 +155,17 @@ class Results:
     def diverged(self, contender: str) -> list[int]:
         """Seeds with infinite or NaN values: left out of every average, and listed beside it."""
         return self._lanes_of(contender).filter(pl.col("diverged"))["seed"].to_list()
+
+    def failed(self, contender: str) -> list[int]:
+        """Those of the diverged seeds in which the environment failed, not the agent."""
+        lanes = self._lanes_of(contender)
+        return lanes.filter(pl.col("failed") != "")["seed"].to_list() if "failed" in lanes.columns else []
+
+    def left_out(self, contender: str) -> dict[str, int]:
+        """How many seeds are in no average, and why; empty if all are."""
+        failed = len(self.failed(contender))
+        counts = {DIVERGED: len(self.diverged(contender)) - failed, FAILED: failed}
+        return {why: count for why, count in counts.items() if count}
 
     def sound_seeds(self, contender: str) -> list[int]:
         return self._lanes_of(contender).filter(~pl.col("diverged"))["seed"].to_list()
@@ -213,6 +231,12 @@ class Results:
 
     def _lanes_of(self, contender: str) -> pl.DataFrame:
         return self.lanes.filter(pl.col("contender") == contender).sort("lane")
+
+
+def environments_of(description: dict[str, Any]) -> str:
+    """The names of the environments of a run; of an experiment, its own name."""
+    names = description.get("world", {}).get("environments", [description["experiment"]])
+    return ", ".join(dict.fromkeys(map(str, names)))
 
 
 def load(path: str | Path) -> Results:

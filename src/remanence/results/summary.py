@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from remanence.core.errors import UserError, unknown
+from remanence.metrics import lower_is_better
 from remanence.metrics import metric as metric_of
 from remanence.results.statistics import (
     bootstrap_interval,
@@ -18,7 +19,7 @@ from remanence.results.statistics import (
     student_interval,
 )
 from remanence.results.stopped import stopped_remark
-from remanence.results.store import TASK_CURVES, Results
+from remanence.results.store import CHOICE, TASK_CURVES, Results
 from remanence.results.table import Table, row, table
 
 NOT_SUMMARISED = (*TASK_CURVES, "parameter")  # curves that tell of the stream, not of the agents
@@ -60,17 +61,20 @@ def summary_table(results: Results, metrics: Sequence[str] = (), last: float = 1
         for metric in metrics
     ]
     share = "" if last == 1.0 else f"the last {100 * last:g} % of "
+    failed = sum(len(results.failed(name)) for name in results.contenders)
+    of_them = f" In {failed} of them the environment failed." if failed else ""
     stopped = f" {remark[0].upper()}{remark[1:]}." if (remark := stopped_remark(results)) else ""
     return table(
         rows,
         "metric",
-        f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out.{stopped}",
+        f"Mean over {share}each seed's curve; n seeds, Student's t; diverged seeds are left out.{of_them}{stopped}",
     )
 
 
 def _sweep_table(results: Results, metrics: Sequence[str]) -> Table:
     """The same for every setting of a sweep, which keeps one number per seed, the mean over its curve."""
-    measured = [column.removeprefix("auc_") for column in results.lanes.columns if column.startswith("auc_")]
+    columns = [column.removeprefix("auc_") for column in results.lanes.columns if column.startswith("auc_")]
+    measured = sorted(columns, key=lambda metric: metric != results.objective)
     for metric in metrics:
         if metric not in measured:
             raise unknown("metric", metric, measured)
@@ -152,8 +156,14 @@ def _tasks(results: Results) -> pl.DataFrame:
 
 def summarise_sweep(results: Results) -> dict[str, Any]:
     """The same for every setting of a sweep, named by its hyperparameters. Sweeps record AUCs only, so there are no segments."""
-    summary = {}
+    return {label: values for settings in settings_by_agent(results).values() for label, values in settings.items()}
+
+
+def settings_by_agent(results: Results) -> dict[str, dict[str, Any]]:
+    """The same, by contender."""
+    found: dict[str, dict[str, Any]] = {}
     for name, settings in settings_of(results):
+        summary = found.setdefault(name, {})
         for hypers, lanes in settings:
             label = _label(name, hypers)
             finite = lanes.filter(~pl.col("diverged"))
@@ -170,7 +180,25 @@ def summarise_sweep(results: Results) -> dict[str, Any]:
                 },
                 "diverged": lanes.filter(pl.col("diverged"))["seed"].to_list(),
             }
-    return summary
+    return found
+
+
+def ranked_settings(results: Results, metric: str) -> dict[str, list[tuple[str, dict[str, Any]]]]:
+    """By contender of a sweep: every setting with its statistics and whether it was chosen, the best mean first. A setting with
+    diverged seeds comes last, since it cannot be chosen."""
+    chosen = results.description.get(CHOICE, {}).get("settings", {})
+
+    def rank(one: dict[str, Any]) -> tuple[float, bool]:
+        mean = one["metrics"][metric]["auc_mean"]
+        if mean is None or one["diverged"]:
+            return float("inf"), True
+        return mean if lower_is_better(metric) else -mean, not one["chosen"]
+
+    ranked = {}
+    for name, settings in settings_by_agent(results).items():
+        marked = [(label, {**one, "chosen": one["hypers"] == chosen.get(name)}) for label, one in settings.items()]
+        ranked[name] = sorted(marked, key=lambda item: rank(item[1]))
+    return ranked
 
 
 def settings_of(results: Results) -> Iterator[tuple[str, list[tuple[dict[str, float], pl.DataFrame]]]]:

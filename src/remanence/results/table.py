@@ -106,8 +106,8 @@ def to_pandas(frame: pl.DataFrame) -> Any:
     """The same as a pandas DataFrame; PyArrow is not needed."""
     try:
         import pandas as pd
-    except ImportError as error:
-        raise UserError("to_pandas needs pandas: pip install pandas; or use the Polars frame, frame()") from error
+    except ImportError:
+        raise UserError("to_pandas needs pandas: pip install pandas; or use the Polars frame, frame()") from None
     return pd.DataFrame({name: frame[name].to_list() for name in frame.columns})
 
 

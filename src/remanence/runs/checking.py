@@ -62,8 +62,17 @@ def newest_run(directory: Path) -> Path:
     """The directory itself if it is a run; else the newest run below it, if there is one."""
     if (directory / DESCRIPTION).exists():
         return directory
-    runs = sorted(find_all(directory), key=lambda run: (run / DESCRIPTION).stat().st_mtime)
-    return runs[-1] if runs else directory
+    runs = _newest_first(directory)
+    return runs[0] if runs else directory
+
+
+def other_runs(directory: Path, run: Path) -> list[Path]:
+    """The other runs below a directory, the newest first."""
+    return [one for one in _newest_first(directory) if one != run]
+
+
+def _newest_first(directory: Path) -> list[Path]:
+    return sorted(find_all(directory), key=lambda run: (run / DESCRIPTION).stat().st_mtime, reverse=True)
 
 
 def find_aside(out: Path) -> list[Path]:

@@ -33,12 +33,12 @@ from rich.console import Console
 
 from remanence.agents.base import program_of
 from remanence.core import backend
-from remanence.core.errors import BY_CALLBACK, Stopped, UserError
+from remanence.core.errors import BY_CALLBACK, Stopped, UserError, with_place
 from remanence.engine.lanes import Driver
 from remanence.runs import signals
 from remanence.runs.execution import RAY, Execution
 from remanence.runs.jobs import devices_for, make_driver, memory_needed
-from remanence.runs.progress import track
+from remanence.runs.progress import UnderWay, track
 from remanence.runs.worker import GroupJob, live
 
 # How many times a group is restarted after its process died, and how many seconds the new process waits for the old one to exit.
@@ -57,10 +57,10 @@ def run_all(jobs: Sequence[GroupJob], execution: Execution, on_done: OnDone, con
     with signals.caught() as asked_to_stop:
         if execution.on == RAY:
             with _ray(execution) as start:
-                _together(jobs, start, on_done, asked_to_stop, console)
+                _together(jobs, start, on_done, asked_to_stop, console, workers(execution))
         elif execution.jobs > 1:
             with _processes(execution) as start:
-                _together(jobs, start, on_done, asked_to_stop, console)
+                _together(jobs, start, on_done, asked_to_stop, console, workers(execution))
         else:
             _one_by_one(jobs, on_done, asked_to_stop, console)
 
@@ -112,6 +112,7 @@ def _together(
     on_done: OnDone,
     asked_to_stop: Callable[[], int],
     console: Console,
+    at_once: int,
 ) -> None:
     """Starts all groups and waits for them, showing their total progress."""
     stop = _stop_file(jobs[0])
@@ -121,6 +122,7 @@ def _together(
     total = sum(job.total for job in jobs)
     halted = 0  # the signal that made us or a worker stop
     until = math.inf  # deadline for the workers, once we were asked to stop
+    under_way = UnderWay(at_once)
     with track(console, f"{len(jobs)} groups", total, jobs[0].unit) as advance:
         while running:
             if until == math.inf and asked_to_stop():
@@ -131,7 +133,7 @@ def _together(
             for job in running.values():
                 status = job.directory.progress()
                 done[job.path] = status.get("done", 0)
-                rate += status.get("steps_per_second", 0.0)
+                rate += under_way.rate(job.path, status)
             for future in finished:
                 job, error = running.pop(future), _answer(future)
                 for line in job.directory.warnings():
@@ -148,7 +150,7 @@ def _together(
                 else:
                     stop.touch()  # what failed here would fail elsewhere
                     raise error
-            advance(sum(done.values()), rate)
+            advance(sum(done.values()), rate, waiting=under_way.waiting(len(running)))
             if running and time.monotonic() > until:
                 raise UserError("some workers did not stop in time: their progress since the last checkpoint is lost")
     _stop_if(halted or asked_to_stop())
@@ -196,7 +198,9 @@ def _worker(payload: bytes, asked_to_stop: Callable[[], int]) -> Exception | Non
             if live(job, driver, asked, lambda *_, **__: None, warn, PATIENCE):
                 return Stopped(BY_CALLBACK)
     except Exception as error:
-        if isinstance(error, UserError | Stopped):
+        if isinstance(error, UserError):
+            return with_place(error)
+        if isinstance(error, Stopped):
             return error
         return RuntimeError(traceback.format_exc())  # as text: not every error can be pickled
     return None

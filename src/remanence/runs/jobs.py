@@ -22,6 +22,7 @@ from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, Probe, ProbeInput
 from remanence.engine.probes import magnitudes, parts_of_value, together
 from remanence.results.store import TASK_CURVES
+from remanence.runs.boundaries import check_boundaries
 from remanence.runs.plan import Contender, Plan
 from remanence.streams import RandomOrder
 
@@ -148,6 +149,7 @@ def lanes_that_fit(plan: Plan, programs: Sequence[list[Lane]], processes: int = 
 def make_driver(plan: Plan, config: AgentConfig, learner: str = XLA, lanes: int | None = None) -> Driver:
     """The program for lanes of one agent of a plan; `lanes`: how many run at once, if the world must know."""
     agent = choose_learner(config.build(plan.spec), learner, config.name).agent
+    check_boundaries(config, agent, plan.stream)
     life = LifeConfig(
         agent, plan.world, plan.stream, _measure(plan, agent, config), plan.max_steps, plan.window, plan.watch_parts
     )

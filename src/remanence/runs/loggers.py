@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO, TypeAlias
@@ -155,7 +155,8 @@ LOGGERS: dict[str, Callable[[], Logger]] = {
 def loggers_of(log: LogSpec, lasting: bool) -> tuple[Logger, ...]:
     """The logs that were asked for. `lasting`: whether the run has a directory for files."""
     found = []
-    for one in [log] if isinstance(log, str) or hasattr(log, "write") else log:  # type: ignore[union-attr]
+    is_one = isinstance(log, str) or hasattr(log, "write") or not isinstance(log, Iterable)
+    for one in [log] if is_one else log:  # type: ignore[union-attr]
         if isinstance(one, str) and one not in LOGGERS:
             raise unknown("log", one, LOGGERS)
         logger = LOGGERS[one]() if isinstance(one, str) else one
@@ -185,5 +186,5 @@ def _imported(module: str, package: str) -> Any:
 
     try:
         return importlib.import_module(module)
-    except ImportError as error:
-        raise UserError(f"this log needs {module}: pip install {package}") from error
+    except ImportError:
+        raise UserError(f"this log needs {module}: pip install {package}") from None

@@ -136,7 +136,7 @@ class Plan:
             config = with_fields(old.config, **values)
         except UserError as error:
             where = "." if str(error).startswith(tuple(fields)) else ": "
-            raise UserError(f"{contender}{where}{error}") from error
+            raise UserError(f"{contender}{where}{error}") from None
         new = dataclasses.replace(old, config=config)
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
 

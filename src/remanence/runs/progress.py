@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TextIO, cast
 
 from rich.console import Console
@@ -15,9 +16,37 @@ SECONDS_BETWEEN_LINES = 10.0
 
 
 class Advance(Protocol):
-    """(units done so far, steps per second, the recent value of a metric)"""
+    """(units done so far, steps per second, the recent value of a metric, what is waited for before any speed is known)"""
 
-    def __call__(self, done: int, rate: float, recent: str = "") -> None: ...
+    def __call__(self, done: int, rate: float, recent: str = "", waiting: str = "") -> None: ...
+
+
+class UnderWay:
+    """Groups in other processes. Their speed is known once each has advanced after it was compiled, and restored if it goes on:
+    what an earlier process did says nothing about the time left."""
+
+    def __init__(self, at_once: int) -> None:
+        self.at_once, self.started = at_once, time.time()
+        self._first: dict[Path, int] = {}
+        self._advanced: set[Path] = set()
+        self._restores = False
+        self._known = False
+
+    def rate(self, group: Path, status: Mapping[str, Any]) -> float:
+        """Steps per second of a group with this status; 0 before it advances."""
+        if not status:
+            return 0.0
+        if status["time"] < self.started:
+            self._restores = True  # an earlier process wrote it
+            return 0.0
+        if status["done"] > self._first.setdefault(group, status["done"]):
+            self._advanced.add(group)
+        return status["steps_per_second"]
+
+    def waiting(self, running: int) -> str:
+        """What the first groups do before their speed is known; empty afterwards."""
+        self._known = self._known or len(self._advanced) >= min(self.at_once, running)
+        return "" if self._known else "restoring and compiling" if self._restores else "compiling"
 
 
 def messages() -> Console:
@@ -60,7 +89,17 @@ def track(console: Console, label: str, total: int, unit: str = "episodes") -> I
     with Progress(*columns, console=console) as bars:
         bar = bars.add_task(label, total=total, rate="compiling")
 
-        def advance(done: int, rate: float, recent: str = "") -> None:
+        waited = False
+
+        def advance(done: int, rate: float, recent: str = "", waiting: str = "") -> None:
+            nonlocal waited
+            if waiting:
+                waited = True
+                bars.update(bar, completed=done, rate=waiting)
+                return
+            if waited:
+                waited = False
+                bars.reset(bar, completed=done)
             bars.update(bar, completed=done, rate=_together(f"{_thousands(rate)} steps/s", recent))
 
         yield advance
@@ -70,9 +109,15 @@ def _plain(console: Console, label: str, total: int, unit: str) -> Advance:
     started = last = time.monotonic()
     first: tuple[float, int] | None = None  # when the first units were done, after compilation
 
-    def advance(done: int, rate: float, recent: str = "") -> None:
+    def advance(done: int, rate: float, recent: str = "", waiting: str = "") -> None:
         nonlocal last, first
         now = time.monotonic()
+        if waiting and done < total:
+            first = None
+            if now - last >= SECONDS_BETWEEN_LINES:
+                last = now
+                console.print(f"{label}: {done} of {total} {unit}, {waiting}")
+            return
         if first is None or done <= first[1]:
             first, last = (now, done), now
         if done < total and now - last < SECONDS_BETWEEN_LINES:

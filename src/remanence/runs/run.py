@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,7 +97,7 @@ def run_missing(
                 directory.merge_group(job.directory)
                 for name in () if plan.spaces else dict.fromkeys(lane.contender for lane in job.group.lanes):
                     _warn(console, name, tables["lanes"].filter(pl.col("contender") == name), auc_metrics is None)
-                    _warn_of_values(console, name, tables)
+                    _warn_of_values(console, name, tables, dir(plan.contenders[name].config))
 
             started = time.monotonic()
             if jobs:
@@ -228,7 +228,7 @@ def _learners(
             raise UserError(
                 f"{name} was started with the native learner, and {error.why_not}: "
                 "--learner xla goes on without it, and its results then differ in the last digits"
-            ) from error
+            ) from None
         chosen[name] = before[name]
     return {**before, **chosen}
 
@@ -250,10 +250,10 @@ def _warn(console: Console, name: str, lanes: pl.DataFrame, of_run: bool) -> Non
         console.print(f"warning: {name} dropped {dropped} samples because its buffer was full", style="yellow")
 
 
-def _warn_of_values(console: Console, name: str, tables: Mapping[str, pl.DataFrame]) -> None:
+def _warn_of_values(console: Console, name: str, tables: Mapping[str, pl.DataFrame], fields: Collection[str]) -> None:
     """Warns of values that exceed what rewards allow, where they were recorded."""
     if "curves" not in tables:
         return
     lanes = tables["lanes"].filter((pl.col("contender") == name) & ~pl.col("diverged"))["lane"].to_list()
-    if warning := impossible_values(name, value_ratios(tables["curves"], lanes)):
+    if warning := impossible_values(name, value_ratios(tables["curves"], lanes), fields):
         console.print(f"warning: {warning}", style="yellow")

@@ -49,13 +49,13 @@ def sweep(
     """Runs the missing lanes of a sweep. Its `lanes` table has one row per setting and seed, with areas under the curves."""
     description = {
         **describe(name, preset, plan, list(seeds)),
-        "sweep": searched(plan),
+        "sweep": searched_values(plan),
     }
     directory = RunDirectory(out / "sweep", description)
     return run_missing(directory, plan, lanes_of_sweep(plan, seeds), metrics, console, execution)
 
 
-def searched(plan: Plan) -> dict[str, dict[str, list[float]]]:
+def searched_values(plan: Plan) -> dict[str, dict[str, list[float]]]:
     """The values that a sweep searches, by contender and field."""
     return {one: {hyper: list(values) for hyper, values in c.search.items()} for one, c in plan.contenders.items()}
 
@@ -68,9 +68,12 @@ def best_settings(table: pl.DataFrame, metric: str) -> dict[str, dict[str, float
 
 
 def win_shares(
-    table: pl.DataFrame, metric: str, resamples: int = 2_000, seed: int = 0
+    table: pl.DataFrame, metric: str, resamples: int = 2_000, seed: int = 0, losers: bool = False
 ) -> dict[str, list[dict[str, Any]]]:
-    """How often each setting wins with other tuning seeds (bootstrap over seeds), the most frequent first."""
+    """How often each setting wins with other tuning seeds (bootstrap over seeds), the most frequent first.
+
+    Args: losers: whether settings that never win are in it.
+    """
     rng = np.random.default_rng(seed)
     shares = {}
     for name, (settings, aucs) in _arrange(table, metric).items():
@@ -79,7 +82,7 @@ def win_shares(
         means = np.where(finite, weights @ np.where(finite, aucs, 0.0), np.inf)
         wins = np.bincount(means.argmin(axis=1), minlength=len(settings)) / resamples
         order = np.argsort(-wins, kind="stable")
-        shares[name] = [{"hypers": settings[i], "wins": float(wins[i])} for i in order if wins[i] > 0]
+        shares[name] = [{"hypers": settings[i], "wins": float(wins[i])} for i in order if wins[i] > 0 or losers]
     return shares
 
 
@@ -87,8 +90,10 @@ def with_settings(plan: Plan, chosen: dict[str, dict[str, float]]) -> Plan:
     """The same plan with other hyperparameters."""
     for name, hypers in chosen.items():
         for hyper, value in hypers.items():
-            is_integer = isinstance(getattr(plan.contenders[name].config, hyper), int)
-            plan = plan.override(name, hyper, int(value) if is_integer else value)
+            contender = plan.contenders[name]
+            now = getattr(contender.config, hyper)
+            exact = next((one for one in contender.search.get(hyper, ()) if one == value), value)
+            plan = plan.override(name, hyper, int(value) if isinstance(now, int) else exact if now is None else value)
     return plan
 
 

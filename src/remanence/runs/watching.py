@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import numpy as np
 import polars as pl
 
-from remanence.core.errors import calling
+from remanence.core.errors import UserError, calling
 from remanence.engine.lanes import Batch, Outcome
 from remanence.runs.describe import describe_agent
 from remanence.runs.jobs import Lane
@@ -60,6 +60,10 @@ class Watch:
 
     callback: Callback | None = None
     loggers: tuple[Logger, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.callback is not None and not callable(self.callback):
+            raise UserError(f"callback is a function that takes each closed window; got {self.callback!r:.60}")
 
     def __bool__(self) -> bool:
         return self.callback is not None or bool(self.loggers)

@@ -77,12 +77,15 @@ def matplotlib_figure(results: Results, metric: str | None = None, smooth: int |
 
 
 def chosen_metric(results: Results, metric: str | None) -> str:
-    """The metric to show; by default the first, or reward per step where episodes were counted and none ended."""
+    """The metric to show; by default the objective of a sweep, else the first, or reward per step where episodes were counted and
+    none ended."""
     check_curves(results)
     if metric is not None:
         if metric not in results.metrics:
             raise unknown("metric", str(metric), results.metrics)
         return metric
+    if results.objective in results.metrics:
+        return results.objective  # type: ignore[return-value]
     counts = [results.matrix(name, "episodes") for name in results.contenders] if "episodes" in results.metrics else []
     without_end = bool(counts) and not any(episodes.any() for episodes in counts)
     return "reward_rate" if without_end and "reward_rate" in results.metrics else results.metrics[0]

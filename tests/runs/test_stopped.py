@@ -186,8 +186,8 @@ def test_lives_of_other_processes_are_there_too(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("out", [False, True])
 def test_a_stop_in_the_last_window_of_an_agent_stops_the_next_one(out: bool, tmp_path: Path) -> None:
-    agents, place = {"Q": Q, "later": OTHER}, {"out": tmp_path} if out else {}
-    found = stopped(r"nothing yet of later; 2 of 4 lives are finished; .*", agents, at=WINDOWS, **place)
+    agents, place = {"Q": Q, "later": OTHER}, tmp_path if out else None
+    found = stopped(r"nothing yet of later; 2 of 4 lives are finished; .*", agents, at=WINDOWS, out=place)
     assert found.contenders == ["Q"]
     assert curves(found).equals(curves(run({"Q": Q})))
 

@@ -173,6 +173,7 @@ def _other(value: Any, name: str) -> Any:
         "scale": 3.0,
         "decay": 0.123,
         "absorb": 0.037,
+        "transient_half_life": 77,
         "reinit": not value,
         "loss": "huber" if value != "huber" else "squared",
         "epsilon": Linear(1.0, 0.2, 300),

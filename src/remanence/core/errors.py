@@ -113,7 +113,7 @@ def calling(what: str, function: Callable[..., Any], *arguments: Any, **options:
 
 
 def with_place(error: UserError) -> UserError:
-    """An error of the user's code, with the file and the line: for processes whose tracebacks nobody sees."""
+    """An error of the user's code, with the file and the line: for other processes, whose tracebacks are not shown."""
     frames = traceback.extract_tb(error.__cause__.__traceback__) if error.__cause__ else []
     of_user = [frame for frame in frames if not frame.filename.startswith(("<frozen", *_NOT_OF_THE_USER))]
     if not of_user:

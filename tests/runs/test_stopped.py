@@ -40,7 +40,7 @@ def curves(results: LiveResults, upto: int = WINDOWS) -> pl.DataFrame:
 
 
 def weights(results: LiveResults, agent: str = "Q", seed: int = 1) -> list[Any]:
-    return results.policy(agent, seed).values(np.arange(4))["value"].tolist()
+    return results.policy(agent, seed).values(np.arange(3, 9))["value"].tolist()
 
 
 def test_a_stopped_run_has_curves_and_a_policy_and_says_so(tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_nothing_of_a_stopped_life_is_stored_as_finished(tmp_path: Path) -> None
     found = stopped(r"Q after \d+ of 300 windows; 0 of 2 lives are finished; the same call goes on", out=tmp_path)
     windows = found.lanes["stopped_after"].min()
     assert curves(found).equals(curves(whole, windows))  # type: ignore[arg-type]
-    assert found.policy("Q", 1).values(0).keys() == in_memory.policy("Q", 1).values(0).keys()
+    assert found.policy("Q", 1).values(3).keys() == in_memory.policy("Q", 1).values(3).keys()
     assert len(remanence.load_results(found.path).lanes) == 0
     assert not list(found.path.glob("policies/*"))
     (group,) = found.path.glob("groups/*")
@@ -178,7 +178,7 @@ def test_lives_of_other_processes_are_there_too(tmp_path: Path) -> None:
     agents = {"Q": Q, "later": OTHER}
     found = stopped(r"Q after \d+ of 3000 .*", agents, stream=WINDOW * 3000, out=tmp_path, jobs=2, cores_per_group=1)
     assert "Q" in found.contenders
-    assert found.policy("Q").act(0) in (0, 1)
+    assert found.policy("Q").act(3) in (0, 1)
     again = run(agents, stream=WINDOW * 3000, out=tmp_path, jobs=2, cores_per_group=1)
     assert again.finished
     assert not again.stopped

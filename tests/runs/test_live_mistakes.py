@@ -131,6 +131,10 @@ class Shaped(Script):
             ("DQN-reset", Script, 10),
             r"^DQN-reset: this agent resets at .* has none: use Switches\(…, boundaries_known=True\), or",
         ),
+        (
+            (remanence.DQN(learning_starts=50), Script, 50),
+            "^DQN: learning_starts=50 is after the end of a life of 50 steps",
+        ),
         ((remanence.DQN(clear_replay=True), Script, 10), "empties its replay buffer at .*, or omit clear_replay$"),
         (
             ("DQN-reset", Script, remanence.Switches(set_parameter, [1, 2], every=10)),

@@ -15,7 +15,7 @@ from remanence.core import backend
 from remanence.core.describe import to_json
 from remanence.core.errors import UserError, of_agent
 from remanence.core.identity import of_env, of_function, of_value
-from remanence.core.types import MAX_COUNT, Hypers
+from remanence.core.types import MAX_COUNT, Hypers, Steps
 from remanence.engine.life import Probe, ProbeInput
 from remanence.engine.probes import episode_curves, together
 from remanence.gym.check import check_envs, check_restoring
@@ -29,7 +29,7 @@ from remanence.results.store import OWN
 from remanence.runs.describe import describe_agent, versions
 from remanence.runs.jobs import COPIES, SHARE_OF_MEMORY, make_driver
 from remanence.runs.plan import Contender, Plan
-from remanence.streams import Drift, Schedule, Stationary, Switches
+from remanence.streams import Drift, Schedule, Stationary, Stream, Switches
 
 AgentSpec: TypeAlias = str | AgentConfig | Agent | tuple[Agent, Hypers]
 Environment: TypeAlias = str | Maker
@@ -117,6 +117,7 @@ def check_agents(plan: Plan, lanes: int | None) -> None:
             check_hypers(hypers)
             learner = choose_learner(config.build(plan.spec), name=name).learner
             driver = make_driver(plan, config, learner)
+            _check_that_it_learns(config, plan.stream)
         except UserError as error:
             raise of_agent(name, error) from None
         needed = COPIES * (lanes or 1) * driver.bytes_per_lane(hypers)
@@ -126,6 +127,12 @@ def check_agents(plan: Plan, lanes: int | None) -> None:
                 f"{name} needs about {needed / 2**30:.1f} GB for {lanes or 1} seeds, but there are "
                 f"{there / 2**30:.1f}: give a smaller replay buffer (replay=…) or fewer seeds"
             )
+
+
+def _check_that_it_learns(config: AgentConfig, stream: Stream) -> None:
+    starts, life = getattr(config, "learning_starts", None), stream.segments * stream.segment_length.count
+    if starts is not None and isinstance(stream.segment_length, Steps) and starts >= life:
+        raise UserError(f"learning_starts={starts:,} is after the end of a life of {life:,} steps: it never learns")
 
 
 def _schedule(stream: Any, names: list[str]) -> tuple[Schedule, Any]:

@@ -152,6 +152,18 @@ def test_values_are_told_apart_by_what_they_hold(one: Any, same: Any, different:
     assert of_function(scaled(one)) != of_function(scaled(different))
 
 
+def test_long_values_are_told_by_a_digest() -> None:
+    long = [list(range(1000)), list(range(1000)), [*range(999), 0]]
+    one, same, different = (of_value(values) for values in long)
+    assert one == same != different
+    assert len(one) < 20
+
+
+def test_what_a_function_reads_is_not_written_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "SIZE", "a secret")
+    assert "secret" not in json.dumps([of_function(double), of_function(Scaling), describe_agent(DQN(loss=double))])  # type: ignore[arg-type]
+
+
 def method_with(code: str) -> type:
     """A class of the same name with another method, as after an edit of its file."""
     space: dict[str, Any] = {"DQN": DQN, "dataclass": dataclass, "__name__": __name__}

@@ -27,6 +27,7 @@ import numpy as np
 from remanence.core.errors import printable
 
 MAX_DEPTH = 32  # of values that hold values
+MAX_SHOWN = 100  # values of a list in a description; of longer ones a digest
 _LIBRARIES = {"site-packages", "dist-packages"}
 _PLAIN = (bool, int, float, str, tuple, type(None))
 
@@ -43,7 +44,7 @@ def of_value(value: Any) -> Any:
 
 def of_code(function: types.FunctionType) -> str:
     """The code of a function and what it reads of its module; without what it closes over and its defaults."""
-    return _digest([*_code(function.__code__), *_Reader().globals(function)])
+    return _Reader().code(function)
 
 
 def of_env(env: Any) -> dict[str, Any]:
@@ -138,9 +139,10 @@ class _Reader:
             self.seen.add(id(value))
         self.path.append(id(value))
         try:
-            return self._read(value)
+            found = self._read(value)
         finally:
             self.path.pop()
+        return _digest([found]) if isinstance(found, list | dict) and len(found) > MAX_SHOWN else found
 
     def _read(self, value: Any) -> Any:
         if isinstance(value, Mapping):
@@ -166,11 +168,14 @@ class _Reader:
         return self.object(value)
 
     def function(self, function: types.FunctionType) -> Any:
-        name = _digest(_code(function.__code__)) if is_own(function) else _name(function)
+        name = self.code(function) if is_own(function) else _name(function)
         held = [*(_content(cell) for cell in function.__closure__ or ()), *(function.__defaults__ or ())]
         held += [*(function.__kwdefaults__ or {}).values()]
-        found = [*(self.value(one) for one in held), *self.globals(function)]
-        return [name, found] if found else name
+        return [name, [self.value(one) for one in held]] if held else name
+
+    def code(self, function: types.FunctionType) -> str:
+        """A digest of the code, and of what it reads of its module, which may be large, or not meant for others to read."""
+        return _digest([*_code(function.__code__), *self.globals(function)])
 
     def globals(self, function: types.FunctionType) -> list[Any]:
         """The names that a function of the user's reads of its module, with what they stand for."""
@@ -180,23 +185,23 @@ class _Reader:
         found = [(name, function.__globals__[name]) for name in names]
         return [[name, self.value(one)] for name, one in found if not isinstance(one, types.ModuleType) or is_own(one)]
 
-    def kind(self, kind: type) -> Any:
+    def kind(self, kind: type) -> str:
         """A class by its name, its source and that of the classes it derives from, where it can be read, and what methods of the
         user's own classes read of their modules."""
-        digest, held = hashlib.sha256(), []
+        parts: list[Any] = []
         for base in kind.__mro__:
             if base.__module__.partition(".")[0] in ("builtins", "typing", "abc"):
                 continue
             methods = sorted(_methods(base), key=lambda one: one.__qualname__) if is_own(base) else []
-            held += [found for method in methods for found in self.globals(method)]
             try:
-                digest.update(inspect.getsource(base).encode())
+                parts.append(inspect.getsource(base))
             except (OSError, TypeError):  # typed in at a prompt
-                fixed = {name: one for name, one in vars(base).items() if isinstance(one, _PLAIN) and name[:2] != "__"}
-                digest.update(repr([fixed, *(list(_code(method.__code__)) for method in methods)]).encode())
-        name = f"{kind.__module__}.{kind.__qualname__} {digest.hexdigest()[:12]}"
-        unique = [one for place, one in enumerate(held) if one not in held[:place]]
-        return [name, unique] if unique else name
+                parts += [list(_code(method.__code__)) for method in methods]
+                parts.append(
+                    {name: one for name, one in vars(base).items() if isinstance(one, _PLAIN) and name[:2] != "__"}
+                )
+            parts += [found for method in methods for found in self.globals(method)]
+        return f"{kind.__module__}.{kind.__qualname__} {_digest(parts)}"
 
     def module(self, module: types.ModuleType) -> Any:
         """A module by its name, and the user's own by its source."""
@@ -241,7 +246,11 @@ def _name(value: Any) -> str:
 
 
 def _digest(parts: Iterable[Any]) -> str:
-    return hashlib.sha256(repr(list(parts)).encode()).hexdigest()[:12]
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else repr(part).encode())
+        digest.update(b",")
+    return digest.hexdigest()[:12]
 
 
 def _content(cell: Any) -> Any:

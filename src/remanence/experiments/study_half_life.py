@@ -6,7 +6,6 @@ only the half-life is given; interval, λ and the absorbed share follow from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,6 +13,7 @@ from remanence.agents.configs import PTDQN, PTQ
 from remanence.agents.shares import with_fields
 from remanence.core.lazy import alt
 from remanence.core.types import Episodes
+from remanence.experiments import study_lifetime
 from remanence.experiments.base import NOT_IN_PAPER, SMOKE, Experiment
 from remanence.experiments.figure3 import DISCOUNTED_RETURN, EPSILON
 from remanence.experiments.jellybean_claims import RATE
@@ -31,14 +31,9 @@ STEPS = (70, 200, 400, 670, 1_000, 2_000, 4_000, 6_700)  # of 2 000
 
 
 @dataclass(frozen=True)
-class Place:
-    name: str
-    title: str
-    learner: str
-    metric: str
-    plan: Callable[[], Plan]
+class Place(study_lifetime.Place):
     task: int
-    expected: str
+    """how long one lasts, in the unit of half-lives"""
 
 
 def _tables() -> Plan:
@@ -97,8 +92,8 @@ def _small(place: Place) -> Plan:
 
 
 PLACES = (
-    Place("tables", "Slippery grid, tables", "Q", DISCOUNTED_RETURN, _tables, 50, "20 s"),
-    Place("networks", "Slippery grid, networks", "DQN", RATE, _networks, 2_000, "5 min"),
+    Place("tables", "Slippery grid, tables", "Q", DISCOUNTED_RETURN, _tables, "20 s", 50),
+    Place("networks", "Slippery grid, networks", "DQN", RATE, _networks, "5 min", 2_000),
 )
 
 EXPERIMENTS = tuple(

@@ -293,6 +293,18 @@ def test_a_network_absorbs_the_share_that_it_is_told(options: dict[str, Any]) ->
     assert np.sqrt(np.mean(jump**2)) < expected + 0.1 * np.sqrt(np.mean(transient**2))
 
 
+@pytest.mark.parametrize(
+    ("options", "decays"),
+    [({"decay_output": True}, True), ({"absorb": 0.0, "decay_output": False}, True), ({"decay_output": False}, False)],
+    ids=["its output", "with a share", "the paper's form"],
+)
+def test_when_the_target_network_decays_at_once(options: dict[str, Any], decays: bool) -> None:
+    agent, hypers, state = lived(PTDQN(**SMALL, decay=0.5, consolidate_every=400, **options), [1])
+    after = consolidated(agent, hypers, state)
+    old, new = (parts_on_visits(agent, one._replace(transient=one.target), state)[1] for one in (state, after))
+    assert (np.abs(new).mean() < 0.6 * np.abs(old).mean()) == decays
+
+
 def test_a_shared_trunk_does_not_decay() -> None:
     """V^P is computed from it: an agent that never consolidates keeps its V^P."""
     trunk = (Dense(16, "uniform"), Relu())

@@ -342,7 +342,8 @@ class DeepLearner:
         if options.transient in (DECAY, DECAY_OUTPUT):
             shrink = parts.decayed if options.transient == DECAY else parts.scaled
             assert shrink is not None
-            if training.target_every and self.absorbs:  # what Q^P took over no longer belongs to the target network
+            # V^T itself decays in both networks; and what Q^P absorbed no longer belongs to the target network.
+            if training.target_every and (self.absorbs or options.transient == DECAY_OUTPUT):
                 state = state._replace(target=shrink(state.target, hypers.decay))
             state = state._replace(transient=shrink(state.transient, hypers.decay))  # line 17
         elif options.transient == REINIT:  # λ = 0: weights that are all zero would never learn

@@ -16,7 +16,7 @@ from remanence.experiments.figure2 import EXPERIMENTS as PANELS
 from remanence.experiments.figure2 import GRID, SQUARE, TRUTH_EPISODES, corner_grid_stream
 from remanence.experiments.prediction import CURRENT, GOAL_REWARDS, OTHERS
 from remanence.report.panels.heatmaps import evolution, lattice
-from remanence.results.claims import Claim, claim, is_below
+from remanence.results.claims import Claim, claim, lower
 from remanence.results.store import Results
 from remanence.runs.plan import Plan, shrink
 from remanence.worlds.true_values import Truth, continuous_grid_truth, corner_grid_truth
@@ -89,21 +89,23 @@ def _evolution_claims(results: Results) -> list[Claim]:
     truth = corner_grid_truth(GRID, GOAL_REWARDS).values
     common = truth.mean(axis=0)
     last_window = results.maps["window"].max() if len(results.maps) else None
-    beliefs = {}
-    for name, part in (("TD", "value"), ("PT-TD", "permanent")):
-        lanes = results.lanes.filter(pl.col("contender") == name)["lane"].to_list() if len(results.lanes) else []
-        rows = results.maps.filter(
-            pl.col("lane").is_in(lanes) & (pl.col("part") == part) & (pl.col("window") == last_window)
-        )
-        beliefs[name] = rows.sort("lane", "point")["value"].to_numpy().reshape(len(lanes), -1)
-    distance = {name: np.sqrt(((belief - common) ** 2).mean(axis=1)) for name, belief in beliefs.items() if belief.size}
-    ours, plain = (distance[name] if len(distance) == 2 else np.empty(0) for name in ("PT-TD", "TD"))
+    distance = {}
+    for name, part in {"TD": "value", "PT-TD": "permanent"}.items():
+        if seeds := results.sound_seeds(name) if name in results.contenders else []:
+            lanes = [results.lane(name, seed) for seed in seeds]
+            rows = results.maps.filter(
+                pl.col("lane").is_in(lanes) & (pl.col("part") == part) & (pl.col("window") == last_window)
+            )
+            values = rows.sort("lane", "point")["value"].to_numpy().reshape(len(lanes), -1)
+            distance[name] = np.sqrt(((values - common) ** 2).mean(axis=1))
     return [
         claim(
             "permanent-keeps-common",
             "the permanent value function holds what all tasks have in common: at the end it is closer to the mean of the tasks' "
             "values than TD's estimate is",
-            is_below(ours, plain, "distance to the mean of the tasks' values: PT-TD's permanent part − TD"),
+            lower(
+                results, "PT-TD", "TD", distance, "distance to the mean of the tasks' values, of PT-TD's permanent part"
+            ),
         )
     ]
 

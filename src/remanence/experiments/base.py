@@ -117,9 +117,12 @@ class Experiment:
         return sorted(runs, key=lambda run: (run[1].rank, run[0].preset != self.default_preset, -len(run[0].seeds)))
 
     def judge(self, results: Results) -> list[Claim]:
-        """The claims with their verdicts; without, but with all numbers, where a run is shortened or its agents are changed."""
+        """The claims with their verdicts; without, but with all numbers, where a run is shortened or its agents are changed.
+
+        Where agents are missing, the claims about them are *not run*; the others are judged as in a full run.
+        """
         claims, how = self.claims(results), self.provenance(results)
         if how.shortened or how.changed:
-            why = ", ".join((*how.shortened, *how.changed))
+            why = ", ".join(filter(None, (*how.shortened, *how.changed, how.agents)))
             return withheld(claims, SHORTENED if how.shortened else CHANGED, why)
         return [replace(one, evidence=f"{how.seeds}: {one.evidence}") for one in claims] if how.seeds else claims

@@ -103,8 +103,13 @@ def _plan(step_sizes: dict[int, tuple[tuple[float, float], ...]], released: bool
 
 def _figures(results: Results) -> dict[str, alt.TopLevelMixin]:
     cells = {cell_name(k, decay): (k, decay) for k in INTERVALS for decay in DECAYS}
+    if not cells.keys() & set(results.contenders):
+        return {}
+    lines = {"plane": plane_lines(results, cells, "Q", DISCOUNTED_RETURN)}
+    if "Q" not in results.contenders:
+        return lines
     return {
-        "plane": plane_lines(results, cells, "Q", DISCOUNTED_RETURN),
+        **lines,
         "heatmap": plane_heatmap(results, cells, "Q", DISCOUNTED_RETURN),
         "cells": cell_curves(results, cells, "Q", DISCOUNTED_RETURN),
         "lifetime": _lifetime_figure(results),

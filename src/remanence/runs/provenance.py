@@ -23,6 +23,8 @@ class Provenance:
     """less of the same: fewer or shorter tasks, or a preset that is only a trial"""
     changed: tuple[str, ...] = ()
     """other agents, or agents with another configuration"""
+    agents: str = ""
+    """that only some of the agents ran: what they did is as in a full run"""
     seeds: str = ""
     """another number of seeds"""
     options: tuple[str, ...] = ()
@@ -40,19 +42,18 @@ class Provenance:
 
     @property
     def full(self) -> bool:
-        return not (self.shortened or self.changed or self.seeds)
+        return not self.text
 
     @property
     def text(self) -> str:
         """For titles; empty for a full run."""
-        kind = "shortened" if self.shortened else "changed"
-        parts = [*self.shortened, *self.changed, *([self.seeds] if self.seeds else [])]
-        return f"{kind} run: {', '.join(parts)}" if parts else ""
+        kind = "shortened run: " if self.shortened else "changed run: " if self.changed else ""
+        return kind + ", ".join(filter(None, (*self.shortened, *self.changed, self.agents, self.seeds)))
 
     @property
     def rank(self) -> tuple[bool, int]:
         """Full runs come first, runs with another number of seeds next, then those with fewer changes."""
-        return (not self.full, len(self.shortened) + len(self.changed))
+        return (not self.full, len(self.shortened) + len(self.changed) + bool(self.agents))
 
 
 def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
@@ -71,11 +72,14 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
             options += [option, str(found)]
         elif found > wanted:
             changed.append(f"{found:,} {what} instead of {wanted:,}")
-    agents = list(dict.fromkeys(_agent(name, plan) for name in asked["contenders"]))
+    agents, only = list(dict.fromkeys(_agent(name, plan) for name in asked["contenders"])), ""
     if differing := set(agents) ^ set(plan.contenders):
         # Controls of ours have no part in the paper's claims.
-        if not all(name.endswith(CONTROL_SUFFIX) for name in differing):
-            changed.append(f"only {', '.join(agents)}" if set(agents) < set(plan.contenders) else "other agents")
+        of_paper = {name for name in differing if not name.endswith(CONTROL_SUFFIX)}
+        if of_paper - set(plan.contenders):
+            changed.append("other agents")
+        elif of_paper:
+            only = f"only {', '.join(agents)}"
         options += ["--contenders", *map(shlex.quote, agents)]
     if fields := list(_changed_fields(asked, plan)):
         changed += fields
@@ -85,7 +89,7 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
     grids = tuple(_changed_grids(asked, plan))
     changed += [f"grid {grid}" for grid in grids]
     seeds = f"{count} seeds instead of {plan.seeds}" if count != plan.seeds else ""
-    return Provenance(tuple(shortened), tuple(changed), seeds, tuple(options), grids)
+    return Provenance(tuple(shortened), tuple(changed), only, seeds, tuple(options), grids)
 
 
 def _agent(name: str, plan: Plan) -> str:

@@ -26,8 +26,9 @@ from remanence import load_policy
 from remanence.core.errors import UserError
 from remanence.results.archive import ARCHIVE, ARCHIVED
 from remanence.results.directory import RunDirectory, groups_under_way
-from remanence.results.store import POLICIES, Results, load
-from remanence.runs.reuse import SWEEP, Taken, take
+from remanence.results.log import TAKEN, read_log
+from remanence.results.store import POLICIES, Results, find_runs, load
+from remanence.runs.reuse import SWEEP, Taken, shared_by_lanes, take
 
 MAX_POLICY = 2**20
 ROOT = Path(__file__).parent.parent
@@ -36,7 +37,10 @@ ROOT = Path(__file__).parent.parent
 def archive(
     run: Path, to: Path, commit: str = "", digits: int | None = None, metrics: Sequence[str] | None = None
 ) -> Path:
-    """Archives one run; returns the copy, which replaces an earlier one of the same lanes."""
+    """Archives one run; returns the copy, which replaces earlier ones that have no other lanes.
+
+    `commit`: of the lanes that were run there; those that were taken over from an archive keep theirs.
+    """
     source = complete_lanes(run)
     description, chosen = without_gaps(source)
     if digits is not None:
@@ -51,12 +55,31 @@ def archive(
     shutil.rmtree(directory.path, ignore_errors=True)
     with directory.opened():
         take(directory, Taken(rounded(source, digits), numbers))
-        directory.log(ARCHIVED, commit=commit)
+        directory.log(ARCHIVED, commit=", ".join(dict.fromkeys(filter(None, [*commits_of_taken(run), commit]))))
         shrink_policies(directory.path / POLICIES)
         directory.seal()
     (directory.path / "lock").unlink()
-    load(directory.path)  # raises if it is not as it should be
-    return directory.path
+    copy = load(directory.path)  # raises if it is not as it should be
+    for other in find_runs(to, copy.experiment) if SWEEP not in description else ():
+        if other != copy.path and is_part(load(other), copy):
+            shutil.rmtree(other)
+    return copy.path
+
+
+def commits_of_taken(run: Path) -> list[str]:
+    """The commits of lanes that a run took over from archived ones."""
+    return [str(event["commit"]) for event in read_log(run) if event.get("event") == TAKEN and event.get("commit")]
+
+
+def is_part(smaller: Results, larger: Results) -> bool:
+    """Whether a run has no lane that the other has not."""
+    there, here = smaller.description["contenders"], larger.description["contenders"]
+    return (
+        smaller.preset == larger.preset
+        and shared_by_lanes(smaller.description) == shared_by_lanes(larger.description)
+        and set(smaller.seeds) <= set(larger.seeds)
+        and all(here.get(name) == one for name, one in there.items())
+    )
 
 
 def complete_lanes(run: Path) -> Results:

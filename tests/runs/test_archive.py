@@ -159,6 +159,19 @@ def test_lanes_of_a_group_that_is_not_finished_are_archived(finished: Results, t
     assert (copy.path / "policies" / f"{copy.lane('PT-Q', 0)}.npz").exists()
 
 
+def test_a_larger_run_replaces_the_smaller_one_and_keeps_its_commits(finished: Results, tmp_path: Path) -> None:
+    """Q alone with two seeds, then all agents with three: two lanes come from the archive."""
+    to, plan = tmp_path / "archive", get(NAME).plan("smoke").select(["Q"])
+    small = execute(NAME, "smoke", plan, 2, tmp_path / "small", Console(quiet=True))
+    first = archiving.archive(small.path, to, "abc1234")
+    rounded = archiving.archive(finished.path, to, "abc1234", digits=3)
+    grown = run(tmp_path / "runs", 3, Execution(reuse=to))
+    second = archiving.archive(grown.path, to, "def5678")
+    assert set(find_all(to)) == {rounded, second}
+    assert first not in find_all(to)
+    assert origin(load(second)).commit == "abc1234, def5678"
+
+
 def test_nothing_to_archive_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def stopping(*_: object) -> None:
         raise Stopped(15)

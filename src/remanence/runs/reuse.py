@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from remanence.core.errors import UserError
+from remanence.results.archive import origin
 from remanence.results.description import DESCRIPTION, read_description
 from remanence.results.directory import NOT_HASHED, RunDirectory
 from remanence.results.log import TAKEN, cores_of, lane_seconds, read_log
@@ -112,6 +113,7 @@ def take(directory: RunDirectory, taken: Taken) -> None:
         TAKEN,
         source=f"{taken.source.experiment}/{taken.source.path.name}",
         version=taken.source.description["versions"]["remanence"],
+        commit=origin(taken.source).commit,
         cores=cores_of(taken.source.path),
         lanes=list(taken.numbers.values()),
         lanes_there=list(taken.numbers),

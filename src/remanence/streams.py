@@ -18,7 +18,7 @@ import numpy as np
 from jax import Array
 
 from remanence.core.errors import UserError, unknown
-from remanence.core.prng import randint
+from remanence.core.prng import randint, seed_of
 from remanence.core.types import Duration, Episodes, Key, Steps, Task
 
 Change: TypeAlias = Callable[[Any, Any], None]  # (environment, value): sets a parameter of the environment
@@ -32,13 +32,37 @@ class RandomOrder:
 
     segments: int
 
+    def first(self, segments: int) -> RandomOrder:
+        return RandomOrder(min(segments, self.segments))
+
+    def task_id(self, segment: Array, key: Key, num_tasks: int) -> Array:
+        return randint(jax.random.fold_in(key, segment), num_tasks)
+
+
+@dataclass(frozen=True)
+class OrderOfSeed:
+    """The task of each segment, given for each seed: row n is that of seed n. Seeds beyond the last row start over."""
+
+    rows: tuple[tuple[int, ...], ...]
+
+    @property
+    def segments(self) -> int:
+        return len(self.rows[0])
+
+    def first(self, segments: int) -> OrderOfSeed:
+        return OrderOfSeed(tuple(row[:segments] for row in self.rows))
+
+    def task_id(self, segment: Array, key: Key, num_tasks: int) -> Array:
+        del num_tasks
+        return jnp.asarray(self.rows, jnp.int32)[seed_of(key) % len(self.rows), segment]
+
 
 @dataclass(frozen=True)
 class Stream:
     """A sequence of tasks. A switch is an index into an array: nothing is recompiled and no environment is rebuilt."""
 
     tasks: Any  # pytree, leaves [num_tasks, ...]
-    order: tuple[int, ...] | RandomOrder  # which task is live in each segment
+    order: tuple[int, ...] | RandomOrder | OrderOfSeed  # which task is live in each segment
     segment_length: Duration  # steps or episodes per segment
     boundaries_known: bool  # whether the agent observes task switches (semi-continual) or not (continual)
     truncate_on_switch: bool = False  # whether a switch in the middle of an episode truncates it
@@ -49,7 +73,10 @@ class Stream:
         if self.segment_length.count < 1:
             unit = type(self.segment_length).__name__[:-1].lower()
             raise UserError(f"a segment must last at least one {unit}; got {self.segment_length.count}")
-        strange = [task for task in self.shared_order if task is not None and not 0 <= task < self.num_tasks]
+        if isinstance(self.order, OrderOfSeed) and len({len(row) for row in self.order.rows}) > 1:
+            raise UserError("all seeds need the same number of segments")
+        orders = self.order.rows if isinstance(self.order, OrderOfSeed) else (self.shared_order,)
+        strange = [task for row in orders for task in row if task is not None and not 0 <= task < self.num_tasks]
         if strange:
             raise UserError(f"a stream of {self.num_tasks} tasks cannot visit task {strange[0]}")
 
@@ -59,12 +86,12 @@ class Stream:
 
     @property
     def segments(self) -> int:
-        return self.order.segments if isinstance(self.order, RandomOrder) else len(self.order)
+        return len(self.order) if isinstance(self.order, tuple) else self.order.segments
 
     @property
     def shared_order(self) -> list[int | None]:
-        """The task of each segment; None if each lane draws its own."""
-        return [None] * self.segments if isinstance(self.order, RandomOrder) else list(self.order)
+        """The task of each segment; None if each lane has its own."""
+        return list(self.order) if isinstance(self.order, tuple) else [None] * self.segments
 
     def windows(self, window: int) -> int:
         """The number of windows of a life: episodes, or windows of `window` steps, the last of a segment may be shorter."""
@@ -79,24 +106,26 @@ class Stream:
 
     def shortened(self, segments: int, segment_length: int) -> Stream:
         """The same stream with fewer or shorter segments."""
-        order = (
-            RandomOrder(min(segments, self.segments)) if isinstance(self.order, RandomOrder) else self.order[:segments]
-        )
+        order = self.order[:segments] if isinstance(self.order, tuple) else self.order.first(segments)
         return dataclasses.replace(
             self, order=order, segment_length=dataclasses.replace(self.segment_length, count=segment_length)
         )
 
     def task_id(self, segment: Array, key: Key) -> Array:
-        """The index of the task in a segment, for the lane with this key. After the last segment, its task stays."""
+        """The index of the task in a segment, for the lane with this `task_key`. After the last segment, its task stays."""
         position = jnp.minimum(segment, self.segments - 1)
-        if isinstance(self.order, RandomOrder):
-            return randint(jax.random.fold_in(key, position), self.num_tasks)
+        if not isinstance(self.order, tuple):
+            return self.order.task_id(position, key, self.num_tasks)
         return jnp.asarray(self.order, jnp.int32)[position]
+
+    def task_key(self, of_seed: Key, drawn: Key) -> Key:
+        """The key that decides a lane's tasks: that of its seed where the seed's order is given, else one to draw with."""
+        return of_seed if isinstance(self.order, OrderOfSeed) else drawn
 
     def task_at(self, time: int) -> int:
         """The index of the task at a time, outside of compiled code. `time` counts steps or episodes, as `segment_length` does."""
-        if isinstance(self.order, RandomOrder):
-            raise TypeError("each lane draws its own order")
+        if not isinstance(self.order, tuple):
+            raise TypeError("each lane has its own order")
         return self.order[min(time // self.segment_length.count, self.segments - 1)]
 
     def task(self, segment: Array, key: Key) -> Task:
@@ -132,7 +161,7 @@ class Schedule:
     @property
     def order(self) -> tuple[int, ...]:
         """The task of each segment."""
-        assert not isinstance(self.stream.order, RandomOrder)
+        assert isinstance(self.stream.order, tuple)
         return self.stream.order
 
     @property

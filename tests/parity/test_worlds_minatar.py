@@ -23,6 +23,7 @@ from remanence.core.prng import make_key, randint
 from remanence.core.types import Steps
 from remanence.engine.lanes import Driver
 from remanence.engine.life import LifeConfig, ProbeInput
+from remanence.experiments.figure5_minatar import PLANS, RELEASED_ORDERS
 from remanence.gym.worlds import MinAtarEnv
 from remanence.streams import RandomOrder, Stream
 from remanence.worlds.minatar import GAMES, MinAtar, MinAtarGames, MinAtarState, make_game, minatar_picture
@@ -277,15 +278,17 @@ def test_a_stream_of_games_is_each_game_by_itself() -> None:
     assert seen.last.any()
 
 
+IDLE = Agent(  # does not learn
+    init=lambda key, hypers: jnp.int32(0),  # noqa: ARG005
+    act=lambda state, hypers, obs, key: jax.random.randint(key, (), 0, 6),  # noqa: ARG005
+    learn=lambda state, hypers, transition, key: state,  # noqa: ARG005
+    consolidate=lambda state, *_: state,
+    inspect=lambda state, obs: {},  # noqa: ARG005
+)
+
+
 def test_a_life_of_games_drawn_at_random() -> None:
     """Lanes draw a game for every segment, and episodes of the games end in its steps: breakout's about every eleven."""
-    idle = Agent(
-        init=lambda key, hypers: jnp.int32(0),  # noqa: ARG005
-        act=lambda state, hypers, obs, key: jax.random.randint(key, (), 0, 6),  # noqa: ARG005
-        learn=lambda state, hypers, transition, key: state,  # noqa: ARG005
-        consolidate=lambda state, *_: state,
-        inspect=lambda state, obs: {},  # noqa: ARG005
-    )
     segment_length, window, segments, lanes = 60, 30, 3, 8
     stream = Stream(
         jnp.arange(3), RandomOrder(segments), Steps(segment_length), boundaries_known=False, truncate_on_switch=True
@@ -295,13 +298,37 @@ def test_a_life_of_games_drawn_at_random() -> None:
         assert probe_input.episodes is not None
         return {"game": probe_input.task_id, "episodes": probe_input.episodes.count}
 
-    outcome = Driver(LifeConfig(idle, MinAtarGames(), stream, measure, window=window)).run([0.0] * lanes, range(lanes))
+    outcome = Driver(LifeConfig(IDLE, MinAtarGames(), stream, measure, window=window)).run([0.0] * lanes, range(lanes))
     game, episodes = (outcome.record[name].reshape(lanes, segments, 2) for name in ("game", "episodes"))
     assert (game[..., 0] == game[..., 1]).all()
     assert set(game.ravel().tolist()) == {0, 1, 2}
     mean = {number: episodes[game == number].mean() for number in range(3)}
     assert 1.5 < mean[0] < 4
     assert mean[1] == 0.0  # freeway's are longer than a segment, and one that a switch cuts off does not count
+
+
+def test_the_games_of_the_authors_runs() -> None:
+    """Their generator draws a game, then one number per step; a switch comes before the step at which it is due."""
+    games, letters = ("breakout", "space_invaders", "freeway"), RELEASED_ORDERS.split()
+    assert len(letters) == 30
+    for seed in range(30):
+        generator = np.random.RandomState(seed)
+        order = []
+        for steps in (0, 499_999, *[500_000] * 5):
+            generator.random_sample(steps)
+            order.append(generator.choice(games)[0])
+        assert "".join(order) == letters[seed]
+
+
+def test_seeds_live_in_the_orders_of_the_authors() -> None:
+    """The released preset, with segments of 20 steps: what each lane records is its row."""
+    plan = PLANS["released"]().shortened(segment_length=20)
+    stream, names = plan.stream, MinAtarGames().games
+    config = LifeConfig(IDLE, MinAtarGames(), stream, lambda given: {"game": given.task_id}, window=20)
+    outcome = Driver(config).run([0.0] * 4, (0, 1, 29, 31))
+    letters = RELEASED_ORDERS.split()
+    lived = ["".join(names[int(game)][0] for game in row) for row in outcome.record["game"].reshape(4, -1)]
+    assert lived == [letters[0], letters[1], letters[29], letters[1]]
 
 
 def test_games_that_are_not_live_wait() -> None:

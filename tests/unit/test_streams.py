@@ -13,7 +13,7 @@ from conftest import key_stub
 from remanence.core.errors import UserError
 from remanence.core.prng import make_key
 from remanence.core.types import Episodes, Steps
-from remanence.streams import Drift, RandomOrder, Schedule, Stationary, Stream, Switches, cyclic
+from remanence.streams import Drift, OrderOfSeed, RandomOrder, Schedule, Stationary, Stream, Switches, cyclic
 
 TASKS = {"rewards": np.array([[0, 1], [2, 3], [4, 5]], np.float32), "slip": np.array([0.1, 0.2, 0.3], np.float32)}
 
@@ -73,6 +73,20 @@ def test_drawn_tasks_differ_between_lanes_and_are_uniform() -> None:
     assert 0.25 < (orders[:, 1:40] == orders[:, :39]).mean() < 0.42  # a switch may keep the task
 
 
+def test_the_order_of_a_seed_may_be_given() -> None:
+    """Seeds 3 and 1000 start over: 3 is 0, and 1000 is 1."""
+    stream = Stream(TASKS, OrderOfSeed(((0, 1), (2, 0), (1, 1))), Episodes(5), boundaries_known=True)
+    assert (stream.segments, stream.shared_order) == (2, [None, None])
+    keys = {seed: stream.task_key(make_key(seed), key_stub()) for seed in (0, 1, 2, 3, 1000)}
+    orders = {seed: [int(stream.task_id(jnp.int32(n), key)) for n in range(3)] for seed, key in keys.items()}
+    assert orders == {0: [0, 1, 1], 1: [2, 0, 0], 2: [1, 1, 1], 3: [0, 1, 1], 1000: [2, 0, 0]}
+    assert stream.shortened(1, 2).order == OrderOfSeed(((0,), (2,), (1,)))
+    with pytest.raises(UserError, match="cannot visit task 3"):
+        Stream(TASKS, OrderOfSeed(((0, 1), (2, 3))), Episodes(5), boundaries_known=True)
+    with pytest.raises(UserError, match="the same number of segments"):
+        Stream(TASKS, OrderOfSeed(((0, 1), (2,))), Episodes(5), boundaries_known=True)
+
+
 def test_shortening_keeps_the_kind_of_order() -> None:
     assert Stream(TASKS, RandomOrder(40), Episodes(5), boundaries_known=True).shortened(3, 2).order == RandomOrder(3)
     short = Stream(TASKS, (2, 0, 1), Steps(5), boundaries_known=True).shortened(2, 4)
@@ -115,5 +129,5 @@ def test_what_schedules_do_to_an_environment() -> None:
 
 
 def test_an_order_drawn_by_lanes_is_nobody_elses() -> None:
-    with pytest.raises(TypeError, match="draws its own"):
+    with pytest.raises(TypeError, match="has its own"):
         Stream(TASKS, RandomOrder(3), Steps(5), boundaries_known=True).task_at(0)

@@ -79,6 +79,11 @@ def make_key(seed: int | Array) -> Key:
     return jax.random.key(seed, impl=_FLAT_THREEFRY)
 
 
+def seed_of(key: Key) -> Array:
+    """The seed that `make_key` made this key for, modulo 2³²."""
+    return jax.random.key_data(key)[..., -1]
+
+
 def unwrap_keys(tree: Any) -> Any:
     """Replaces keys by their raw uint32 words, for files."""
     return jax.tree.map(lambda leaf: jax.random.key_data(leaf) if _is_key(leaf) else leaf, tree)

@@ -193,7 +193,7 @@ class LifeConfig(NamedTuple):
 def init_life(config: LifeConfig, hypers: Any, key: Key) -> Life:
     """A life before the first step."""
     k_agent, k_steps, k_resets, k_consolidations = jax.random.split(key, 4)
-    k_tasks = jax.random.fold_in(k_resets, NO_EPISODE)
+    k_tasks = config.stream.task_key(key, jax.random.fold_in(k_resets, NO_EPISODE))
     world, obs = config.world.reset(jax.random.fold_in(k_resets, 0), config.stream.task(jnp.int32(0), k_tasks))
     agent = config.agent.init(k_agent, hypers)
     life = Life(

@@ -36,7 +36,7 @@ from remanence.experiments.figure3 import (
 )
 from remanence.experiments.figure3_rooms import rooms_plan
 from remanence.experiments.figure5_jellybean import jellybean_plan, small_jellybean_plan
-from remanence.experiments.figure5_minatar import FILTERS, RELEASED_FILTERS, minatar_plan, small_minatar_plan
+from remanence.experiments.figure5_minatar import FILTERS, minatar_plan, released_plan, small_minatar_plan
 from remanence.experiments.jellybean_claims import RATE
 from remanence.report.figures import Line, learning_curves
 from remanence.results.gains import CONTROL_SUFFIX
@@ -190,7 +190,7 @@ def _jellybean() -> Plan:
 
 
 def _minatar() -> Plan:
-    return replace(minatar_plan(RELEASED_FILTERS, sync_target=True, contenders=MINATAR), seeds=5)
+    return replace(released_plan(MINATAR), seeds=5)
 
 
 def _short_minatar() -> Plan:

@@ -15,6 +15,7 @@ from remanence.core.identity import own_code
 from remanence.core.types import EnvSpec, Hypers
 from remanence.runs.jobs import metrics_of
 from remanence.runs.plan import Plan
+from remanence.streams import OrderOfSeed
 
 
 def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict[str, Any]:
@@ -27,6 +28,7 @@ def describe(experiment: str, preset: str, plan: Plan, seeds: list[int]) -> dict
         "stream": {
             "tasks": jax.tree.map(lambda leaf: np.asarray(leaf).tolist(), stream.tasks),
             "order": stream.shared_order,
+            **({"orders": [list(row) for row in stream.order.rows]} if isinstance(stream.order, OrderOfSeed) else {}),
             "segment_length": {type(stream.segment_length).__name__.lower(): stream.segment_length.count},
             "boundaries_known": stream.boundaries_known,
             "truncate_on_switch": stream.truncate_on_switch,

@@ -24,7 +24,6 @@ from remanence.engine.probes import magnitudes, parts_of_value, together
 from remanence.results.store import TASK_CURVES
 from remanence.runs.boundaries import check_boundaries
 from remanence.runs.plan import Contender, Plan
-from remanence.streams import RandomOrder
 
 # Copies of a lane's state in memory: the running one, one more at the start or in a checkpoint, and the program's temporaries.
 COPIES = 3
@@ -186,11 +185,11 @@ def _measure(plan: Plan, agent: Agent, config: AgentConfig) -> Probe:
         numbers = together(numbers, magnitudes(agent, getattr(config, "frames", 1)))
     if plan.watch_parts:
         numbers = together(numbers, parts_of_value(agent, plan.world.discount))
-    drawn = isinstance(plan.stream.order, RandomOrder)
+    differs = None in plan.stream.shared_order
 
     def measure(inputs: ProbeInput) -> dict[str, dict]:
         curves = numbers(inputs)
-        if drawn and not any(name in curves for name in TASK_CURVES):
+        if differs and not any(name in curves for name in TASK_CURVES):
             curves = {**curves, TASK_CURVES[0]: inputs.task_id.astype(np.float32)}
         return {"curves": curves, "maps": pictures(inputs) if pictures else {}}
 

@@ -14,7 +14,7 @@ import argparse
 import dataclasses
 import shutil
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ import polars as pl
 
 from remanence import load_policy
 from remanence.core.errors import UserError
-from remanence.results.archive import ARCHIVE, ARCHIVED
+from remanence.results.archive import ARCHIVE, ARCHIVED, origin
 from remanence.results.directory import RunDirectory, groups_under_way
 from remanence.results.log import TAKEN, read_log
 from remanence.results.store import POLICIES, Results, find_runs, load
@@ -39,7 +39,7 @@ def archive(
 ) -> Path:
     """Archives one run; returns the copy, which replaces earlier ones that have no other lanes.
 
-    `commit`: of the lanes that were run there; those that were taken over from an archive keep theirs.
+    `commit`: of the lanes that were run there; those that were archived before keep theirs.
     """
     source = complete_lanes(run)
     description, chosen = without_gaps(source)
@@ -52,18 +52,26 @@ def archive(
     numbers = {lane: number for number, lane in enumerate(chosen)}
     directory = RunDirectory(to / SWEEP if SWEEP in description else to, description)
     directory.smallest = True
+    smaller = parts_of(directory, to)
+    commits = [*(origin(one).commit for one in smaller), *commits_of_taken(run), commit]
     shutil.rmtree(directory.path, ignore_errors=True)
     with directory.opened():
         take(directory, Taken(rounded(source, digits), numbers))
-        directory.log(ARCHIVED, commit=", ".join(dict.fromkeys(filter(None, [*commits_of_taken(run), commit]))))
+        directory.log(ARCHIVED, commit=", ".join(dict.fromkeys(", ".join(filter(None, commits)).split(", "))))
         shrink_policies(directory.path / POLICIES)
         directory.seal()
     (directory.path / "lock").unlink()
-    copy = load(directory.path)  # raises if it is not as it should be
-    for other in find_runs(to, copy.experiment) if SWEEP not in description else ():
-        if other != copy.path and is_part(load(other), copy):
-            shutil.rmtree(other)
-    return copy.path
+    load(directory.path)  # raises if it is not as it should be
+    for one in smaller:
+        shutil.rmtree(one.path)
+    return directory.path
+
+
+def parts_of(directory: RunDirectory, to: Path) -> list[Results]:
+    """The other archived runs of an experiment that have no lane which this one has not; none for a sweep."""
+    larger = directory.description
+    found = [] if SWEEP in larger else map(load, find_runs(to, larger["experiment"]))
+    return [one for one in found if one.path != directory.path and is_part(one.description, larger)]
 
 
 def commits_of_taken(run: Path) -> list[str]:
@@ -71,14 +79,13 @@ def commits_of_taken(run: Path) -> list[str]:
     return [str(event["commit"]) for event in read_log(run) if event.get("event") == TAKEN and event.get("commit")]
 
 
-def is_part(smaller: Results, larger: Results) -> bool:
-    """Whether a run has no lane that the other has not."""
-    there, here = smaller.description["contenders"], larger.description["contenders"]
+def is_part(smaller: Mapping[str, Any], larger: Mapping[str, Any]) -> bool:
+    """Whether a run has no lane that the other has not, by their descriptions."""
     return (
-        smaller.preset == larger.preset
-        and shared_by_lanes(smaller.description) == shared_by_lanes(larger.description)
-        and set(smaller.seeds) <= set(larger.seeds)
-        and all(here.get(name) == one for name, one in there.items())
+        smaller["preset"] == larger["preset"]
+        and shared_by_lanes(smaller) == shared_by_lanes(larger)
+        and set(smaller["seeds"]) <= set(larger["seeds"])
+        and all(larger["contenders"].get(name) == one for name, one in smaller["contenders"].items())
     )
 
 

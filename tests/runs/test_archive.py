@@ -30,7 +30,7 @@ import archive as archiving
 
 NAME = "figure3/tabular"
 ALL = ["Q", "Q-reset", "PT-Q"]
-MEGABYTES = 10
+MEGABYTES = 12
 
 
 def run(out: Path, seeds: int, execution: Execution = Execution()) -> Results:

@@ -21,12 +21,13 @@ from archive import archive, commit_here
 from remanence.experiments import get
 from remanence.experiments.deep import CONTROL
 from remanence.results.archive import ARCHIVE
-from remanence.results.store import Results, find_runs, load
+from remanence.results.store import Results, load
 from remanence.runs.plan import Plan
-from remanence.runs.provenance import provenance
+from remanence.runs.provenance import ONE_AT_A_TIME, provenance
 
 # Lanes on binary observations learn one per core (docs/performance.md).
 ONE_LANE_PER_CORE = ("--jobs", "2", "--cores-per-group", "1", "--lanes-per-group", "1")
+CROSS = "--one-at-a-time"  # rows and columns of the tables through the chosen setting
 FIRST, RIVALS = ("PT-DQN", CONTROL), ("DQN", "DQN-multihead", "DQN-large-buffer")
 GAMES = ("breakout", "asterix", "freeway", "space_invaders", "seaquest")
 
@@ -47,15 +48,16 @@ class Item(NamedTuple):
         asked = ["--preset", self.preset, "--seeds", str(self.seeds), *only]
         return ["remanence", "run", self.experiment, *asked, *self.options, *places]
 
-    def among(self, runs: Iterable[Path]) -> Results | None:
-        """A finished run with all of its lanes, if there is one."""
-        plan = get(self.experiment).plan(self.preset)
-        return next((one for one in map(load, runs) if one.preset == self.preset and self._is_in(one, plan)), None)
+    def run_in(self, out: Path) -> Results | None:
+        """A finished run with all of its lanes in a directory of runs, if there is one."""
+        experiment = get(self.experiment)
+        found, plan = map(load, experiment.runs(out)), experiment.plan(self.preset)
+        return next((one for one in found if one.preset == self.preset and self._is_in(one, plan)), None)
 
     def _is_in(self, results: Results, plan: Plan) -> bool:
         how, agents = provenance(results, plan, trial=False), set(self.agents or plan.contenders)
-        has_lanes = agents <= set(results.contenders) and set(range(self.seeds)) <= set(results.seeds)
-        return has_lanes and results.finished and not (how.shortened or how.changed)
+        as_asked = not how.shortened and how.changed == ((ONE_AT_A_TIME,) if CROSS in self.options else ())
+        return as_asked and results.finished and agents <= set(results.contenders) and len(results.seeds) >= self.seeds
 
 
 def with_more_agents(experiment: str, seeds: int) -> list[Item]:
@@ -75,6 +77,8 @@ QUEUE = (
     *(Item(f"benchmark/minatar/{game}", "full", 5, (), ONE_LANE_PER_CORE) for game in GAMES),
     Item("appendix/jbw-decay", "released", 3, (), ONE_LANE_PER_CORE),
     Item("appendix/capacity", "released", 3, (), ONE_LANE_PER_CORE),
+    Item("appendix/sensitivity-jellybean", "released", 3, (), (*ONE_LANE_PER_CORE, CROSS)),
+    Item("appendix/sensitivity-minatar", "released", 3, (), (*ONE_LANE_PER_CORE, CROSS)),
     Item("figure5/minatar", "released", 5, (), ONE_LANE_PER_CORE),
     Item("figure5/jellybean", "released", 10, (), ONE_LANE_PER_CORE),
     Item("figure3/rooms", "paper", 30),
@@ -96,11 +100,11 @@ def run(command: Sequence[str]) -> int:
 def full_size(queue: Iterable[Item], out: Path, to: Path) -> int:
     """Runs what the archive has not; -> the exit code of the first run that did not finish, else 0."""
     for item in queue:
-        if item.among(find_runs(to, item.experiment)):
+        if item.run_in(to):
             continue
         if code := run(item.command(out, to)):
             return code
-        results = item.among(find_runs(out, item.experiment))
+        results = item.run_in(out)
         assert results is not None, item
         print(f"archived: {archive(results.path, to, commit_here())}", flush=True)
     return 0

@@ -17,7 +17,11 @@ import full_size
 from full_size import QUEUE, Item
 
 NAME = "figure3/tabular"
-SMALL = (Item(NAME, "smoke", 1, ("Q",)), Item(NAME, "smoke", 2, ("Q", "PT-Q")))
+SMALL = (
+    Item(NAME, "smoke", 1, ("Q",)),
+    Item(NAME, "smoke", 2, ("Q", "PT-Q")),
+    Item("appendix/sensitivity-control", "smoke", 1, ("PT-Q",), ("--one-at-a-time",)),
+)
 
 
 def test_what_is_archived_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,6 +33,7 @@ def test_what_is_archived_is_not_run_again(tmp_path: Path, monkeypatch: pytest.M
         full_size.main()
     assert ended.value.code == 0
     (archived,) = find_runs(to, NAME)  # the first one is a part of the second one
+    assert len(load(*find_runs(to / "sweep", NAME)).lanes) == 13  # of 8 × 6 settings
     assert (load(archived).contenders, load(archived).seeds) == (["Q", "PT-Q"], [0, 1])
 
     def not_again(command: list[str]) -> int:

@@ -88,6 +88,47 @@ def test_every_combination_is_tried() -> None:
     assert len({program_of(one.config) for one in cells.values()}) == 6  # one program per k, and Q's
 
 
+def test_one_field_at_a_time_is_a_cross_through_the_agents_own_setting() -> None:
+    plan = get("figure5/jellybean").plan("released").one_at_a_time()
+    pt = plan.contenders["PT-DQN"]
+    found = {(one.permanent_lr, one.transient_lr, one.decay) for one in settings(pt)}
+    permanent = {(value, 1e-3, 0.75) for value in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8)}
+    transient = {(1e-7, value, 0.75) for value in (1e-2, 1e-3, 1e-4, 1e-5)}
+    assert found == permanent | transient | {(1e-7, 1e-3, value) for value in (0.55, 0.75, 0.95)}
+    assert len(settings(pt)) == len(found) == 10
+    assert not plan.contenders["DQN"].one_at_a_time  # it has one field
+    assert [one.lr for one in settings(plan.contenders["DQN"])] == [1e-2, 1e-3, 1e-4, 1e-5]
+    assert settings(plan.contenders["Random"]) == [plan.contenders["Random"].config]
+
+
+def test_a_cross_is_a_part_of_the_whole_grid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A sensitivity experiment on the cross; then the whole grid of PT-Q takes its lanes over."""
+    grid = ("PT-Q.permanent_lr=0.01,0.1", "PT-Q.transient_lr=0.5,0.1")
+    where = ("--preset", "smoke", "--contenders", "PT-Q", "--out", str(tmp_path))
+    chosen = ("figure3/tabular", "--tuning-seeds", "2", "--seeds", "1", "--grid", *grid, *where)
+    assert main(["sweep", *chosen, "--one-at-a-time", "--json"]) == 0
+    cross = load(json.loads(capsys.readouterr().out)["sweep"])
+    assert cross.finished
+    own = get("figure3/tabular").plan("smoke").contenders["PT-Q"].config
+    columns = cross.lanes.select("permanent_lr", "transient_lr").unique().rows()
+    single = {(0.01, own.transient_lr), (0.1, own.transient_lr), (own.permanent_lr, 0.5), (own.permanent_lr, 0.1)}
+    assert {tuple(np.round(row, 6)) for row in columns} == single
+    how = get("appendix/sensitivity-control").provenance(cross)
+    assert "one field searched at a time" in how.changed
+    assert "--one-at-a-time" in how.command("appendix/sensitivity-control", "smoke", "figure3/tabular")
+    assert main(["sweep", *chosen, "--json"]) == 0
+    out = capsys.readouterr()
+    whole = load(json.loads(out.out)["sweep"])
+    assert whole.finished
+    shared = {(p, t) for p, t in single if p in (0.01, 0.1) and t in (0.5, 0.1)}
+    assert f"{2 * len(shared)} lanes are taken over" in " ".join(out.err.split())
+
+
+def test_only_what_searches_searches_one_field_at_a_time(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "figure3/tabular", "--one-at-a-time"]) == 2
+    assert "searches nothing" in capsys.readouterr().err
+
+
 def test_seeds_that_choose_do_not_report() -> None:
     check_disjoint(range(1000, 1030), range(30))
     with pytest.raises(UserError, match=r"overlap \(seed 20\)"):

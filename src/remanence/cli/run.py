@@ -38,6 +38,8 @@ class Run:
     """run only these agents"""
     set: tuple[str, ...] = ()
     """change any field of an agent's configuration, each as AGENT.FIELD=VALUE"""
+    one_at_a_time: bool = False
+    """of a sensitivity experiment: search one field at a time, the others keep the agent's own values"""
     parts: bool = False
     """record what becomes of permanent and transient values: shares absorbed and kept, sizes, drift"""
     json: bool = False
@@ -64,6 +66,12 @@ class Run:
         if self.contenders:
             plan = plan.select(self.contenders)
         plan = plan.shortened(self.segments, self.segment_length, self.steps)
+        if self.one_at_a_time:
+            if not experiment.sweep_of:
+                raise UserError(
+                    f"{self.name} searches nothing: --one-at-a-time is for sweeps and sensitivity experiments"
+                )
+            plan = plan.one_at_a_time()
         if self.parts:
             if experiment.sweep_of or experiment.run_fn:
                 raise UserError(f"{self.name} records no curves of its agents: --parts has nothing to add")

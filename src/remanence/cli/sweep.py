@@ -41,6 +41,8 @@ class Sweep:
     """sweep only these agents"""
     grid: tuple[str, ...] = ()
     """search other values of any number in an agent's configuration, each as AGENT.FIELD=A,B,C"""
+    one_at_a_time: bool = False
+    """search one field at a time, while the others keep the agent's own values, not every combination"""
     json: bool = False
     """print the result as one JSON object on standard output"""
     execution: OmitArgPrefixes[Execution] = field(default_factory=Execution)
@@ -68,6 +70,8 @@ class Sweep:
             plan = plan.with_grid(*parse_grid(change, plan))
         if self.contenders:
             plan = plan.select(self.contenders)
+        if self.one_at_a_time:
+            plan = plan.one_at_a_time()
         seeds = count_of("--seeds", self.seeds, plan.seeds)
         count = count_of("--tuning-seeds", self.tuning_seeds, seeds)
         tuning = range(self.tuning_from, self.tuning_from + count)

@@ -151,6 +151,7 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
     "versions.remanence": _text,
     "learners": _optional(_dict_of(_learner)),
     "sweep": _optional(_dict_of(_dict_of(_list_of(_number)))),
+    "one_at_a_time": _optional(_dict_of(_count)),
     "choice": _optional(_choice),
     "format": _optional(_count),
 }

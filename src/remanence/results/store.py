@@ -24,6 +24,9 @@ COLUMNS = {"lanes": {"lane", "contender", "seed", "diverged"}, "curves": {"lane"
 DIVERGED, FAILED = "diverged", "environment failed"  # why a seed is in no average
 POLICIES = "policies"  # subdirectory of a run
 OWN = "own"  # the experiment of runs of `remanence.live`
+ONE_AT_A_TIME = (
+    "one_at_a_time"  # in a description: the number of settings of agents whose fields were searched one at a time
+)
 CHOICE = "choice"  # in a description: by which metric a sweep chose its settings, and which
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window
 
@@ -85,8 +88,9 @@ class Results:
         if "sweep" not in self.description:
             done = len(self.lanes) - len(self.stopped)
             return done == len(self.seeds) * len(self.description["contenders"])
-        sizes = (math.prod(len(values) for values in search.values()) for search in self.description["sweep"].values())
-        return len(self.lanes) == len(self.seeds) * sum(sizes)
+        searched, crossed = self.description["sweep"], self.description.get(ONE_AT_A_TIME, {})
+        sizes = {name: math.prod(len(values) for values in search.values()) for name, search in searched.items()}
+        return len(self.lanes) == len(self.seeds) * sum({**sizes, **crossed}.values())
 
     @cached_property
     def metrics(self) -> list[str]:

@@ -106,10 +106,21 @@ def _step_sizes(lane: Lane) -> tuple[float, ...]:
 
 
 def settings(contender: Contender) -> list[AgentConfig]:
-    """Every combination of the values to search; the agent's own configuration if there is nothing to search."""
+    """Every combination of the values to search, or those that are searched one field at a time; the agent's own configuration
+    if there is nothing to search."""
+    if contender.one_at_a_time:
+        single = [
+            with_fields(contender.config, **{name: one}) for name, some in contender.search.items() for one in some
+        ]
+        return list(dict.fromkeys(single))
     names = list(contender.search)
     combinations = itertools.product(*contender.search.values())
     return [with_fields(contender.config, **dict(zip(names, values, strict=True))) for values in combinations]
+
+
+def one_at_a_time(plan: Plan) -> dict[str, int]:
+    """How many settings the agents have whose fields are searched one at a time."""
+    return {name: len(settings(one)) for name, one in plan.contenders.items() if one.one_at_a_time}
 
 
 def cut(

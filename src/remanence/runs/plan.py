@@ -31,6 +31,8 @@ class Contender:
     config: AgentConfig
     search: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     """the values that the paper searched, by field of the configuration"""
+    one_at_a_time: bool = False
+    """whether one field is searched at a time, while the others keep the values of the configuration"""
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,13 @@ class Plan:
             raise UserError(f"{contender}{where}{error}") from None
         new = dataclasses.replace(old, config=config)
         return dataclasses.replace(self, contenders={**self.contenders, contender: new})
+
+    def one_at_a_time(self) -> Plan:
+        """The same plan, in which a sweep searches one field at a time."""
+        contenders = {
+            name: dataclasses.replace(one, one_at_a_time=len(one.search) > 1) for name, one in self.contenders.items()
+        }
+        return dataclasses.replace(self, contenders=contenders)
 
     def with_grid(self, contender: str, name: str, values: tuple[float, ...]) -> Plan:
         """The same plan with another search grid for one field."""

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from remanence.core.describe import KIND, typed
+from remanence.results import store
 from remanence.results.gains import CONTROL_SUFFIX
 from remanence.results.store import Results
 from remanence.runs.describe import describe_agent
 from remanence.runs.plan import Plan
+
+ONE_AT_A_TIME = "one field searched at a time"
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,9 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
         options += ["--set", *map(shlex.quote, fields)]
     if "absorbed" in asked.get("metrics", ()) and not plan.watch_parts:
         options.append("--parts")
+    if store.ONE_AT_A_TIME in asked:
+        changed.append(ONE_AT_A_TIME)
+        options.append("--one-at-a-time")
     grids = tuple(_changed_grids(asked, plan))
     changed += [f"grid {grid}" for grid in grids]
     seeds = f"{count} seeds instead of {plan.seeds}" if count != plan.seeds else ""

@@ -20,7 +20,7 @@ from remanence.results.description import DESCRIPTION, read_description
 from remanence.results.directory import NOT_HASHED, RunDirectory
 from remanence.results.log import TAKEN, cores_of, lane_seconds, read_log
 from remanence.results.manifest import DamageError, read_checked
-from remanence.results.store import POLICIES, Results, load
+from remanence.results.store import ONE_AT_A_TIME, POLICIES, Results, load
 from remanence.runs.checking import find_all
 from remanence.runs.describe import describe_agent
 from remanence.runs.jobs import Lane
@@ -28,7 +28,7 @@ from remanence.runs.rows import AUC
 
 SWEEP = "sweep"
 # Parts of a description that may differ between runs that share lanes.
-_OF_OTHER_LANES = ("experiment", "preset", "seeds", "contenders", SWEEP, *NOT_HASHED)
+_OF_OTHER_LANES = ("experiment", "preset", "seeds", "contenders", SWEEP, ONE_AT_A_TIME, *NOT_HASHED)
 _VERSIONS = ("remanence", "jax")
 
 

@@ -16,10 +16,10 @@ from rich.console import Console
 from remanence.core.errors import UserError
 from remanence.metrics import lower_is_better
 from remanence.results.directory import RunDirectory
-from remanence.results.store import Results
+from remanence.results.store import ONE_AT_A_TIME, Results
 from remanence.runs.describe import describe
 from remanence.runs.execution import Execution
-from remanence.runs.jobs import check_seeds, lanes_of_sweep
+from remanence.runs.jobs import check_seeds, lanes_of_sweep, one_at_a_time
 from remanence.runs.plan import Plan
 from remanence.runs.rows import AUC
 from remanence.runs.run import run_missing
@@ -47,9 +47,11 @@ def sweep(
     execution: Execution = Execution(),
 ) -> Results:
     """Runs the missing lanes of a sweep. Its `lanes` table has one row per setting and seed, with areas under the curves."""
+    fewer = one_at_a_time(plan)
     description = {
         **describe(name, preset, plan, list(seeds)),
         "sweep": searched_values(plan),
+        **({ONE_AT_A_TIME: fewer} if fewer else {}),
     }
     directory = RunDirectory(out / "sweep", description)
     return run_missing(directory, plan, lanes_of_sweep(plan, seeds), metrics, console, execution)

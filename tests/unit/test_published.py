@@ -46,6 +46,15 @@ def test_a_curve_on_the_published_one_is_inside_and_one_beside_it_is_not() -> No
     assert partly.inside == 0.5
 
 
+def test_a_remark_is_about_all_curves_or_about_that_of_one_agent() -> None:
+    panel = dataclasses.replace(TABULAR, remark="on all", remarks={"TD": "on TD"})
+    curves = {
+        name: published_mean("figure2-tabular", name, "rmsve_current")[None].repeat(3, 0) for name in ("TD", "PT-TD")
+    }
+    remarks = {one.contender: one.remark for one in agreements(made_up_run(curves), panel)}
+    assert remarks == {"TD": "on TD", "PT-TD": "on all"}
+
+
 def test_the_expected_share_is_what_two_runs_of_one_program_give() -> None:
     """The published mean and ours are both drawn around the same truth: the share inside varies around the expected one."""
     rng = np.random.default_rng(1)

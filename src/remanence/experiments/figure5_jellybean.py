@@ -44,6 +44,9 @@ PUBLISHED = Published(
     smooth=2,
     skip=2,
     tolerance=1e-3,
+    remarks={
+        "DQN-multihead": "in the first task it is the program of DQN, and yet the published curves of the two differ"
+    },
 )
 CHOSEN = {"permanent_lr": 1e-7, "transient_lr": 1e-3, "decay": 0.75}
 
@@ -227,7 +230,7 @@ EXPERIMENTS = (
         plans=_plans(_main_contenders),
         figures=_figures,
         claims=_claims,
-        expected="4 days",
+        expected="1 to 4 days",
         published=PUBLISHED,
         primary_metrics=(RATE,),
         reference=RELEASED,
@@ -253,7 +256,7 @@ EXPERIMENTS = (
         plans=_plans(_decay_contenders, seeds=3),
         figures=_decay_figures,
         claims=decay_claims,
-        expected="5 h",
+        expected="2 to 5 h",
         primary_metrics=(RATE,),
         reference=RELEASED,
         remarks=REMARKS,

@@ -5,8 +5,8 @@ The files in `published_curves` were measured from the figure files of the paper
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -41,6 +41,8 @@ class Published:
     """error of the numbers, where they were traced from a picture"""
     remark: str = ""
     """why the curves cannot be the same as ours"""
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    """the same for the curve of a single agent"""
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def agreements(results: Results, published: Published) -> Iterator[Agreement]:
                 expected,
                 float(shared.published[shared.judged].mean()),
                 float(shared.ours[:, shared.judged].mean()),
-                published.remark,
+                published.remarks.get(contender, published.remark),
             )
 
 

@@ -185,8 +185,10 @@ def test_only_whole_runs_of_the_reference_preset_get_a_verdict() -> None:
     for seeds in (plan.seeds, 5):
         whole = full_run(experiment, dataclasses.replace(plan, seeds=seeds), RELEASED)
         assert [one.inside for one in experiment.agreements(whole)] == [1.0, 1.0, 1.0]
+    alone = full_run(experiment, plan.select(["Q"]), RELEASED)  # an agent's curve is the same without the others
+    assert [(one.contender, one.inside) for one in experiment.agreements(alone)] == [("Q", 1.0)]
     another_agent = plan.override("PT-Q", "permanent_lr", 0.5)
-    others = [(one, RELEASED) for one in (plan.shortened(segments=3), another_agent, plan.select(["Q"]))]
+    others = [(one, RELEASED) for one in (plan.shortened(segments=3), another_agent)]
     for other, preset in [*others, (experiment.plan("paper"), "paper")]:
         results = full_run(experiment, other, preset)
         assert experiment.agreements(results) == []

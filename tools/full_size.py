@@ -23,11 +23,11 @@ from remanence.experiments.deep import CONTROL
 from remanence.results.archive import ARCHIVE
 from remanence.results.store import Results, load
 from remanence.runs.plan import Plan
-from remanence.runs.provenance import ONE_AT_A_TIME, provenance
+from remanence.runs.provenance import CROSS, provenance
 
 # Lanes on binary observations learn one per core (docs/performance.md).
 ONE_LANE_PER_CORE = ("--jobs", "2", "--cores-per-group", "1", "--lanes-per-group", "1")
-CROSS = "--one-at-a-time"  # rows and columns of the tables through the chosen setting
+ONE_AT_A_TIME = "--one-at-a-time"  # rows and columns of the tables through the chosen setting
 FIRST, RIVALS = ("PT-DQN", CONTROL), ("DQN", "DQN-multihead", "DQN-large-buffer")
 GAMES = ("breakout", "asterix", "freeway", "space_invaders", "seaquest")
 
@@ -56,7 +56,7 @@ class Item(NamedTuple):
 
     def _is_in(self, results: Results, plan: Plan) -> bool:
         how, agents = provenance(results, plan, trial=False), set(self.agents or plan.contenders)
-        as_asked = not how.shortened and how.changed == ((ONE_AT_A_TIME,) if CROSS in self.options else ())
+        as_asked = not how.shortened and how.changed == ((CROSS,) if ONE_AT_A_TIME in self.options else ())
         return as_asked and results.finished and agents <= set(results.contenders) and len(results.seeds) >= self.seeds
 
 
@@ -77,8 +77,8 @@ QUEUE = (
     *(Item(f"benchmark/minatar/{game}", "full", 5, (), ONE_LANE_PER_CORE) for game in GAMES),
     Item("appendix/jbw-decay", "released", 3, (), ONE_LANE_PER_CORE),
     Item("appendix/capacity", "released", 3, (), ONE_LANE_PER_CORE),
-    Item("appendix/sensitivity-jellybean", "released", 3, (), (*ONE_LANE_PER_CORE, CROSS)),
-    Item("appendix/sensitivity-minatar", "released", 3, (), (*ONE_LANE_PER_CORE, CROSS)),
+    Item("appendix/sensitivity-jellybean", "released", 3, (), (*ONE_LANE_PER_CORE, ONE_AT_A_TIME)),
+    Item("appendix/sensitivity-minatar", "released", 3, (), (*ONE_LANE_PER_CORE, ONE_AT_A_TIME)),
     Item("figure5/minatar", "released", 5, (), ONE_LANE_PER_CORE),
     Item("figure5/jellybean", "released", 10, (), ONE_LANE_PER_CORE),
     Item("figure3/rooms", "paper", 30),

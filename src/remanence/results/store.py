@@ -25,7 +25,7 @@ DIVERGED, FAILED = "diverged", "environment failed"  # why a seed is in no avera
 POLICIES = "policies"  # subdirectory of a run
 OWN = "own"  # the experiment of runs of `remanence.live`
 ONE_AT_A_TIME = (
-    "one_at_a_time"  # in a description: the number of settings of agents whose fields were searched one at a time
+    "one_at_a_time"  # in a description: how many settings agents have whose fields are searched one at a time
 )
 CHOICE = "choice"  # in a description: by which metric a sweep chose its settings, and which
 TASK_CURVES = ("task", "game")  # curves that hold the index of the task of each window

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from remanence.core.describe import KIND, typed
-from remanence.results import store
 from remanence.results.gains import CONTROL_SUFFIX
-from remanence.results.store import Results
+from remanence.results.store import ONE_AT_A_TIME, Results
 from remanence.runs.describe import describe_agent
 from remanence.runs.plan import Plan
 
-ONE_AT_A_TIME = "one field searched at a time"
+CROSS = "one field searched at a time"
 
 
 @dataclass(frozen=True)
@@ -89,8 +88,8 @@ def provenance(results: Results, plan: Plan, trial: bool) -> Provenance:
         options += ["--set", *map(shlex.quote, fields)]
     if "absorbed" in asked.get("metrics", ()) and not plan.watch_parts:
         options.append("--parts")
-    if store.ONE_AT_A_TIME in asked:
-        changed.append(ONE_AT_A_TIME)
+    if ONE_AT_A_TIME in asked:
+        changed.append(CROSS)
         options.append("--one-at-a-time")
     grids = tuple(_changed_grids(asked, plan))
     changed += [f"grid {grid}" for grid in grids]

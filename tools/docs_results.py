@@ -59,7 +59,8 @@ SHOWN_OF_OTHERS = ("lifetime", "gains")
 ABOUT_ARCHIVE = (
     "These runs come with the package: `remanence report --archive` draws them all, and beside them runs of your own; "
     "`remanence show NAME --archive` shows one. Hours are by the clock, of all seeds together, on two cores that other "
-    "work may have shared; those of `figure5/jellybean` are of one core, and two lanes ran at a time. Points of published curves are compared where the preset is that of the published panel."
+    "work may have shared; those of `figure5/jellybean` are of one core, and two lanes ran at a time. Points of published "
+    "curves are compared where the preset is that of the published panel."
 )
 COLUMNS = (
     *("experiment", "preset", "agents", "seeds", "length", "steps in all", "hours", "processor hours", "version"),
